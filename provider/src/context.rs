@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! `ibv_open_device`, `ibv_close_device`, `ibv_query_device_ex`, `ibv_query_port`.
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use kernel_abi::uverbs;
+use rdma_core_sys::provider::{private_data, verbs_context};
+use rdma_core_sys::{
+    Library, ibv_context, ibv_device, ibv_device_attr_ex, ibv_port_attr, ibv_query_device_ex_input,
+};
+use zerocopy::FromZeros;
+
+use crate::boundary::{pointer, status};
+use crate::driver::Driver;
+use crate::errno::Errno;
+use crate::owners::Owners;
+
+/// What the objects of one open device share.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) library: &'static Library,
+    pub(crate) owners: Owners,
+    /// The uverbs file of the device; libibverbs closes it with the context.
+    pub(crate) cmd_fd: RawFd,
+}
+
+impl Context {
+    /// The context behind libibverbs' one.
+    ///
+    /// # Safety
+    ///
+    /// `context` is an `ibv_context` of ours.
+    pub(crate) unsafe fn of(context: *mut ibv_context) -> Arc<Self> {
+        // SAFETY: `open` put an `Arc` into the private data, which stays there until `close`;
+        // raising its count first leaves it in place.
+        unsafe {
+            let ours = private_data(context).cast::<*const Self>().read();
+            Arc::increment_strong_count(ours);
+            Arc::from_raw(ours)
+        }
+    }
+}
+
+/// `verbs_device_ops.alloc_context`: libibverbs has opened `cmd_fd` and gives it to us.
+///
+/// # Safety
+///
+/// Called by libibverbs, with a device that [`register`](crate::register) allocated.
+pub(crate) unsafe extern "C" fn open<D: Driver>(
+    device: *mut ibv_device,
+    cmd_fd: c_int,
+    _private: *mut c_void,
+) -> *mut verbs_context {
+    pointer(|| {
+        let library = Library::get().map_err(|_| Errno::EOPNOTSUPP)?;
+        // SAFETY: the device that libibverbs opens.
+        let context =
+            unsafe { library.alloc_context(device, cmd_fd, size_of::<*const Context>(), D::ID) };
+        if context.is_null() {
+            return Err(Errno::last());
+        }
+        let mut request = uverbs::Request::<uverbs::GetContext>::zeroed();
+        let mut answer = uverbs::Response::<uverbs::GetContextResp, D::ContextAnswer>::zeroed();
+        // SAFETY: request and answer are as large as their sizes say.
+        let answered = Errno::check(unsafe {
+            library.get_context(
+                context,
+                (&raw mut request).cast(),
+                size_of_val(&request),
+                (&raw mut answer).cast(),
+                size_of_val(&answer),
+            )
+        });
+        if let Err(errno) = answered {
+            // SAFETY: just allocated, and known to nobody else.
+            unsafe { library.free_context(context) };
+            return Err(errno);
+        }
+        let ours = Arc::new(Context {
+            library,
+            owners: Owners::default(),
+            cmd_fd,
+        });
+        // SAFETY: the context is new, and has room for our pointer behind it.
+        unsafe {
+            let ibv = library.ibv_context_of(context);
+            private_data(ibv)
+                .cast::<*const Context>()
+                .write(Arc::into_raw(ours));
+            library.set_ops(context, &crate::ops::table::<D>());
+        }
+        Ok(context)
+    })
+}
+
+/// `ibv_close_device`(3).
+///
+/// # Safety
+///
+/// Called by libibverbs, with a context of ours.
+pub(crate) unsafe extern "C" fn close(context: *mut ibv_context) {
+    status(|| {
+        // SAFETY: the `Arc` that `open` stored, given up once. Objects that the application did
+        // not destroy keep theirs.
+        let ours = unsafe { Arc::from_raw(private_data(context).cast::<*const Context>().read()) };
+        let library = ours.library;
+        // SAFETY: ours, and closed once.
+        unsafe { library.free_context(library.verbs_context_of(context)) };
+        Ok(())
+    });
+}
+
+/// `ibv_query_device_ex`(3), and by it `ibv_query_device`(3).
+///
+/// # Safety
+///
+/// As the man page asks.
+pub(crate) unsafe extern "C" fn query_device_ex(
+    context: *mut ibv_context,
+    input: *const ibv_query_device_ex_input,
+    attributes: *mut ibv_device_attr_ex,
+    attributes_size: usize,
+) -> c_int {
+    status(|| {
+        // SAFETY: a context of ours.
+        let ours = unsafe { Context::of(context) };
+        let mut answer = uverbs::ExQueryDeviceResp::new_zeroed();
+        let mut answer_size = size_of_val(&answer);
+        // SAFETY: the caller's attributes; the answer is as large as its size says.
+        Errno::check(unsafe {
+            (ours.library.calls.ibv_cmd_query_device_any)(
+                context,
+                input,
+                attributes,
+                attributes_size,
+                (&raw mut answer).cast(),
+                &raw mut answer_size,
+            )
+        })?;
+        let text = firmware_version(answer.base.fw_ver);
+        // SAFETY: the caller's attributes begin with the 64 bytes of `orig_attr.fw_ver`, which
+        // `attributes_size` covers in every release (`ibv_cmd_query_device_any` checks).
+        unsafe { attributes.cast::<[u8; 64]>().write(text) };
+        Ok(())
+    })
+}
+
+/// The kernel's three 16-bit numbers as text, padded with NUL.
+fn firmware_version(raw: u64) -> [u8; 64] {
+    let part = |shift: u32| (raw >> shift) & 0xffff;
+    let mut text = [0; 64];
+    // Three numbers of at most five digits leave room for the NUL.
+    for (to, from) in text
+        .iter_mut()
+        .zip(format!("{}.{}.{}", part(32), part(16), part(0)).bytes())
+    {
+        *to = from;
+    }
+    text
+}
+
+/// `ibv_query_port`(3).
+///
+/// # Safety
+///
+/// As the man page asks.
+pub(crate) unsafe extern "C" fn query_port(
+    context: *mut ibv_context,
+    port: u8,
+    attributes: *mut ibv_port_attr,
+) -> c_int {
+    status(|| {
+        // SAFETY: a context of ours.
+        let ours = unsafe { Context::of(context) };
+        let mut request = uverbs::Request::<uverbs::QueryPort>::zeroed();
+        // SAFETY: the caller's attributes; the request is as large as its size says.
+        Errno::check(unsafe {
+            (ours.library.calls.ibv_cmd_query_port)(
+                context,
+                port,
+                attributes,
+                (&raw mut request).cast(),
+                size_of_val(&request),
+            )
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::firmware_version;
+
+    #[test]
+    fn a_firmware_version_has_three_parts() {
+        let text = firmware_version(0x0001_0002_ffff);
+        assert_eq!(text.split(|b| *b == 0).next(), Some(&b"1.2.65535"[..]));
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! The 64-bit value that stands in a ring's `wr_id` field in place of the caller's.
+//!
+//! Both drivers carry `wr_id` through untouched (linux 6.1 `rxe_comp.c: make_send_cqe`,
+//! `siw_qp.c: siw_sqe_complete`), and on an error CQE it is the only field that still tells which
+//! queue the work request came from. The cookie therefore names the queue, its owner and the
+//! ledger entry; the caller's own `wr_id` waits in the ledger.
+//!
+//! | bits | field | meaning |
+//! |---|---|---|
+//! | 63..62 | queue | 1 send, 2 receive, 3 shared receive; 0 is no cookie |
+//! | 61..52 | generation | of the owner's place in [`Owners`](crate::owners::Owners) |
+//! | 51..32 | owner | index in [`Owners`](crate::owners::Owners) |
+//! | 31..0 | entry | the ledger's name for the entry |
+
+/// The queue a work request was posted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Queue {
+    Send = 1,
+    Recv = 2,
+    /// The receive queue of an SRQ; the owner is the SRQ, not the QP that took the entry.
+    Shared = 3,
+}
+
+/// Who owns a queue: a place in [`Owners`](crate::owners::Owners) and how often it was reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OwnerId {
+    index: u32,
+    generation: u32,
+}
+
+impl OwnerId {
+    /// How many owners a context can name at a time.
+    pub(crate) const COUNT: u32 = 1 << OWNER_BITS;
+
+    /// `None` if `index` is not below [`OwnerId::COUNT`]; the generation wraps.
+    pub(crate) fn new(index: u32, generation: u32) -> Option<Self> {
+        (index < Self::COUNT).then_some(Self {
+            index,
+            generation: generation & GENERATION_MASK,
+        })
+    }
+
+    pub(crate) fn index(self) -> u32 {
+        self.index
+    }
+
+    pub(crate) fn generation(self) -> u32 {
+        self.generation
+    }
+
+    /// The generation of whoever gets this place next.
+    pub(crate) fn next_generation(self) -> u32 {
+        self.generation.wrapping_add(1) & GENERATION_MASK
+    }
+}
+
+const OWNER_BITS: u32 = 20;
+const GENERATION_BITS: u32 = 10;
+const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
+const OWNER_SHIFT: u32 = 32;
+const GENERATION_SHIFT: u32 = OWNER_SHIFT + OWNER_BITS;
+const QUEUE_SHIFT: u32 = GENERATION_SHIFT + GENERATION_BITS;
+const _: () = assert!(QUEUE_SHIFT == 62);
+
+/// A decoded cookie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cookie {
+    pub(crate) queue: Queue,
+    pub(crate) owner: OwnerId,
+    pub(crate) entry: u32,
+}
+
+/// The value that no accepted work request carries: what a voided CQE is overwritten with.
+pub(crate) const VOID: u64 = 0;
+
+/// The part of a cookie that is the same for every entry of one queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CookieBase(u64);
+
+impl CookieBase {
+    pub(crate) fn new(queue: Queue, owner: OwnerId) -> Self {
+        Self(
+            u64::from(queue as u8) << QUEUE_SHIFT
+                | u64::from(owner.generation) << GENERATION_SHIFT
+                | u64::from(owner.index) << OWNER_SHIFT,
+        )
+    }
+
+    /// The value to write into the ring for ledger entry `entry`.
+    pub(crate) fn with(self, entry: u32) -> u64 {
+        self.0 | u64::from(entry)
+    }
+}
+
+impl Cookie {
+    /// Reads a value that came back from the kernel; `None` if it names no queue.
+    pub(crate) fn decode(raw: u64) -> Option<Self> {
+        let queue = match raw >> QUEUE_SHIFT {
+            1 => Queue::Send,
+            2 => Queue::Recv,
+            3 => Queue::Shared,
+            _ => return None,
+        };
+        let [e0, e1, e2, e3, ..] = raw.to_le_bytes();
+        let above = raw >> OWNER_SHIFT;
+        let [o0, o1, o2, o3, ..] = above.to_le_bytes();
+        let above = u32::from_le_bytes([o0, o1, o2, o3]);
+        Some(Self {
+            queue,
+            owner: OwnerId {
+                index: above & (OwnerId::COUNT - 1),
+                generation: (above >> OWNER_BITS) & GENERATION_MASK,
+            },
+            entry: u32::from_le_bytes([e0, e1, e2, e3]),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_cookie_survives_the_ring(
+            queue in prop_oneof![Just(Queue::Send), Just(Queue::Recv), Just(Queue::Shared)],
+            index in 0..OwnerId::COUNT,
+            generation: u32,
+            entry: u32,
+        ) {
+            let owner = OwnerId::new(index, generation).unwrap();
+            let raw = CookieBase::new(queue, owner).with(entry);
+            prop_assert_ne!(raw, VOID);
+            prop_assert_eq!(Cookie::decode(raw), Some(Cookie { queue, owner, entry }));
+        }
+
+        #[test]
+        fn any_value_decodes_or_is_refused(raw: u64) {
+            match Cookie::decode(raw) {
+                Some(c) => prop_assert_eq!(CookieBase::new(c.queue, c.owner).with(c.entry), raw),
+                None => prop_assert_eq!(raw >> QUEUE_SHIFT, 0),
+            }
+        }
+    }
+
+    #[test]
+    fn an_owner_out_of_range_is_refused() {
+        assert_eq!(OwnerId::new(OwnerId::COUNT, 0), None);
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! What differs between `rdma_rxe` and `siw`: everything else is generic over [`Driver`].
+
+use std::ffi::CStr;
+use std::fmt::Debug;
+use std::mem::MaybeUninit;
+use std::ops::RangeInclusive;
+use std::os::fd::RawFd;
+
+use rdma_core_sys::{ibv_qp_cap, ibv_qp_type, ibv_recv_wr, ibv_send_wr, ibv_srq_attr, ibv_wc};
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::cq::Cq;
+use crate::errno::Result;
+use crate::ledger::{CqeOrder, Posted};
+
+/// One of the two kernel drivers.
+pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
+    /// Name in libibverbs' device tables.
+    const NAME: &'static CStr;
+    /// `enum rdma_driver_id` of `rdma/ib_user_ioctl_verbs.h`.
+    const ID: u32;
+    /// Versions of the driver's user ABI that this code speaks.
+    const ABI: RangeInclusive<u32>;
+    /// The order of a send queue's CQEs.
+    const CQE_ORDER: CqeOrder;
+    /// The kernel moves a QP to RTS without `modify_qp` (iWARP's connection manager does), so that
+    /// the state that libibverbs remembers says nothing.
+    const CONNECTS_UNSEEN: bool;
+    /// A destroyed QP's number may be given to the next one at once.
+    const REUSES_QP_NUMBERS: bool;
+
+    /// The driver's part of the answer to opening a device.
+    type ContextAnswer: FromZeros;
+    /// The driver's part of the request for a memory region.
+    type MrRequest: FromZeros + IntoBytes;
+    /// The driver's part of the answer to it.
+    type MrAnswer: FromZeros;
+    /// The driver's part of the answer to creating a CQ.
+    type CqAnswer: FromZeros + Debug;
+    /// The driver's part of the answer to creating a QP.
+    type QpAnswer: FromZeros + Debug;
+    /// The driver's part of the answer to creating an SRQ.
+    type SrqAnswer: FromZeros + Debug;
+
+    /// A CQ's ring.
+    type Completions: CompletionRing;
+    /// A send queue's ring.
+    type Sends: SendRing;
+    /// A receive queue's ring.
+    type Recvs: RecvRing;
+    /// How an SRQ's ring is replaced.
+    type Resize: SrqResize<Self::Recvs>;
+
+    /// Maps a new CQ's ring.
+    ///
+    /// # Errors
+    ///
+    /// This and the three below: `EIO` if the answer is impossible, else what `mmap(2)` says.
+    fn map_cq(cmd_fd: RawFd, answer: &Self::CqAnswer) -> Result<Self::Completions>;
+
+    /// Maps a new QP's send queue, and writes into `cap` what it can really hold.
+    fn map_sq(
+        cmd_fd: RawFd,
+        answer: &Self::QpAnswer,
+        qp_type: ibv_qp_type,
+        cap: &mut ibv_qp_cap,
+    ) -> Result<Self::Sends>;
+
+    /// Maps a new QP's receive queue, and writes into `cap` what it can really hold.
+    fn map_rq(
+        cmd_fd: RawFd,
+        answer: &Self::QpAnswer,
+        cap: &mut ibv_qp_cap,
+    ) -> Result<Option<Self::Recvs>>;
+
+    /// Maps a new SRQ's ring, and writes into `attr` what it can really hold.
+    fn map_srq(
+        cmd_fd: RawFd,
+        answer: &Self::SrqAnswer,
+        attr: &mut ibv_srq_attr,
+    ) -> Result<Self::Recvs>;
+
+    /// Asks for an event at the CQ's next completion, or the next solicited one.
+    ///
+    /// # Errors
+    ///
+    /// What the system call says, where one is needed.
+    fn arm(cq: &Cq<Self>, solicited_only: bool) -> Result<()>;
+}
+
+/// Our side of a send queue's ring. Used under the lock of the queue.
+pub(crate) trait SendRing: Debug + Send {
+    /// How many sends may be outstanding.
+    fn capacity(&self) -> u32;
+
+    /// Writes `wr` into the entry `name` under the id `cookie`; what the ledger is to remember.
+    ///
+    /// The entry is free: no more than [`capacity`](Self::capacity) are outstanding. The kernel may
+    /// take it from now on, or from [`publish`](Self::publish) on.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the work request is malformed, `EOPNOTSUPP` if the driver does not have its
+    /// opcode. Nothing that the kernel could see is written then.
+    fn write(
+        &mut self,
+        name: u32,
+        cookie: u64,
+        wr: &ibv_send_wr,
+        signal_all: bool,
+    ) -> Result<Posted>;
+
+    /// Sees that the kernel can take the written entries `first..end`; whether it must be told by a
+    /// doorbell.
+    fn publish(&mut self, first: u32, end: u32) -> bool;
+
+    /// Takes `first..end` back from a kernel that has refused the doorbell; the first one that it
+    /// took nevertheless, and all before it, stay. Returns the first that is back.
+    fn take_back(&mut self, first: u32, end: u32) -> u32;
+
+    /// Whether the kernel is done with `name`, an entry that completes silently: it has gone on to
+    /// the entry after the next one, so that not even a CQE of `name` is still under way.
+    ///
+    /// `end` is the name of the next entry to be written.
+    fn is_past(&self, name: u32, end: u32) -> bool;
+}
+
+/// Our side of a receive queue's ring, an SRQ's or a QP's own. Used under the lock of the queue.
+pub(crate) trait RecvRing: Debug + Send {
+    /// How many receives may be outstanding.
+    fn capacity(&self) -> u32;
+
+    /// Writes `wr` into the next entry under the id `cookie`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the work request is malformed. Nothing that the kernel could see is written then.
+    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()>;
+
+    /// Hands the written entries to the kernel.
+    fn publish(&mut self);
+}
+
+/// Our side of a CQ's ring. Used under the lock of the CQ.
+pub(crate) trait CompletionRing: Debug + Send {
+    /// How many CQEs it can hold.
+    fn capacity(&self) -> u32;
+
+    /// Reads the next CQE into `wc`, its cookie as `wr_id`, and goes on to the one after it.
+    fn next<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>) -> Option<&'w mut ibv_wc>;
+
+    /// Gives what was read back to the kernel.
+    fn release(&mut self);
+
+    /// The CQE that is `ahead` of the next one.
+    fn peek(&self, ahead: u32) -> Option<Unread>;
+
+    /// Overwrites the cookie of the CQE that is `ahead` of the next one, so that it is passed over.
+    fn void(&mut self, ahead: u32);
+}
+
+/// What tells whose an unread CQE is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unread {
+    pub(crate) cookie: u64,
+    pub(crate) qp_num: u32,
+}
+
+/// An SRQ's ring that is about to be replaced by `ibv_modify_srq` with `IBV_SRQ_MAX_WR`.
+pub(crate) trait SrqResize<R>: Default {
+    /// The driver's part of the request.
+    type Request: IntoBytes;
+
+    /// The request, which names `self` for the answer: it must stay where it is.
+    fn request(&mut self) -> Self::Request;
+
+    /// Maps the new ring in place of the old one.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the answer is impossible, else what `mmap(2)` says.
+    fn replace(&self, cmd_fd: RawFd, ring: &mut R) -> Result<()>;
+}

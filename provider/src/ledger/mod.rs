@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! The ledgers: one entry per accepted work request, from the post until its completion is handed
+//! to the application.
+//!
+//! The mapped ring is the wire to the kernel; the ledger beside it is what the library knows: the
+//! caller's `wr_id`, the opcode, whether success is to be reported. Plain data: no atomics, no
+//! unsafe code, no system calls. Each ledger lives under the lock of its queue.
+//!
+//! * [`SendLedger`]: entries leave in posting order, whatever order the kernel's CQEs have.
+//! * [`RecvLedger`]: the kernel completes the receives of one QP in order.
+//! * [`SharedLedger`]: the entries of an SRQ leave in any order, as several QPs take them.
+
+mod recv;
+mod send;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use recv::RecvLedger;
+pub(crate) use send::{CqeOrder, Outcome, Posted, Progress, SendLedger, Sent, small};
+pub(crate) use shared::SharedLedger;
+
+use crate::errno::{Errno, Result};
+
+/// A zeroed slice whose length is `depth` rounded up to a power of two, and the index mask for it.
+///
+/// # Errors
+///
+/// `ENOMEM` if the memory cannot be had, `EINVAL` if no power of two is large enough.
+fn entries<E: Clone + Default>(depth: u32) -> Result<(Box<[E]>, u32)> {
+    let len = depth
+        .max(1)
+        .checked_next_power_of_two()
+        .ok_or(Errno::EINVAL)?;
+    let count = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+    let mut entries = Vec::new();
+    entries.try_reserve_exact(count)?;
+    entries.resize(count, E::default());
+    Ok((entries.into_boxed_slice(), len.wrapping_sub(1)))
+}

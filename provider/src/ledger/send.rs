@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! The ledger of a send queue.
+
+use rdma_core_sys::{IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR};
+
+use super::entries;
+use crate::errno::Result;
+
+/// What the library must remember of a send it accepted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Posted {
+    /// The caller's.
+    pub(crate) wr_id: u64,
+    /// `enum ibv_wc_opcode` of its completion.
+    pub(crate) opcode: u8,
+    /// The caller wants to see it succeed.
+    pub(crate) signaled: bool,
+    /// The kernel posts a CQE when it succeeds. Always true where `signaled` is.
+    pub(crate) reported: bool,
+}
+
+/// How a send ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// `enum ibv_wc_status`; 0 is success.
+    pub(crate) status: u8,
+    /// Bytes read by an RDMA READ or atomic; without meaning otherwise.
+    pub(crate) byte_len: u32,
+}
+
+impl Outcome {
+    const SUCCESS: u8 = small(IBV_WC_SUCCESS);
+    const FLUSHED: u8 = small(IBV_WC_WR_FLUSH_ERR);
+}
+
+/// One of the verbs' small codes, an opcode or a status, as an entry stores it.
+pub(crate) const fn small(code: u32) -> u8 {
+    assert!(code <= 0xff);
+    #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
+    {
+        code as u8
+    }
+}
+
+/// A send that is due to the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) wr_id: u64,
+    pub(crate) opcode: u8,
+    pub(crate) outcome: Outcome,
+}
+
+/// What a CQE changed in the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Its send is the next one due: hand it over.
+    Due(Sent),
+    /// Nothing to hand over for this CQE itself; [`SendLedger::next_held`] tells whether others are.
+    Noted,
+    /// It belongs to no outstanding send: a second CQE for one, or one of an earlier life.
+    Stale,
+}
+
+/// The order in which a driver's CQEs come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CqeOrder {
+    /// In posting order. A CQE that is skipped was dropped at a full CQ and will not come.
+    Posting,
+    /// READs complete when their response arrives, later sends before that (siw).
+    ReadsLate,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    wr_id: u64,
+    byte_len: u32,
+    opcode: u8,
+    status: u8,
+    signaled: bool,
+    progress: Stage,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    /// Succeeds without a CQE: over as soon as a later send is.
+    #[default]
+    Silent,
+    /// Its CQE is still to come.
+    Awaited,
+    /// Its CQE came before its turn.
+    Held,
+}
+
+/// Outstanding sends in posting order.
+///
+/// # Invariants
+///
+/// `head..tail` are the outstanding entries, named by free-running counters; there are at most
+/// `depth`. `held` of them are [`Stage::Held`].
+#[derive(Debug)]
+pub(crate) struct SendLedger {
+    entries: Box<[Entry]>,
+    mask: u32,
+    depth: u32,
+    head: u32,
+    tail: u32,
+    held: u32,
+    order: CqeOrder,
+}
+
+impl SendLedger {
+    /// An empty ledger for at most `depth` outstanding sends.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` if `depth` is above 2^31.
+    pub(crate) fn new(depth: u32, order: CqeOrder) -> Result<Self> {
+        let (entries, mask) = entries(depth)?;
+        Ok(Self {
+            entries,
+            mask,
+            depth,
+            head: 0,
+            tail: 0,
+            held: 0,
+            order,
+        })
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.outstanding() >= self.depth
+    }
+
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    /// The name of the next entry to be pushed.
+    pub(crate) fn next(&self) -> u32 {
+        self.tail
+    }
+
+    /// The name of the oldest outstanding entry.
+    pub(crate) fn oldest(&self) -> u32 {
+        self.head
+    }
+
+    /// Enters an accepted send under the name [`next`](Self::next) gave.
+    ///
+    /// The caller has seen that the ledger is not full.
+    pub(crate) fn push(&mut self, posted: Posted) {
+        debug_assert!(!self.is_full());
+        debug_assert!(posted.reported || !posted.signaled);
+        let name = self.tail;
+        *self.entry_mut(name) = Entry {
+            wr_id: posted.wr_id,
+            byte_len: 0,
+            opcode: posted.opcode,
+            status: Outcome::SUCCESS,
+            signaled: posted.signaled,
+            progress: if posted.reported {
+                Stage::Awaited
+            } else {
+                Stage::Silent
+            },
+        };
+        self.tail = name.wrapping_add(1);
+    }
+
+    /// Takes back `name` and everything after it: they were never accepted.
+    pub(crate) fn take_back(&mut self, name: u32) {
+        debug_assert!(self.is_outstanding(name) || name == self.tail);
+        self.tail = name;
+    }
+
+    /// Forgets all outstanding entries.
+    pub(crate) fn clear(&mut self) {
+        self.head = self.tail;
+        self.held = 0;
+    }
+
+    /// Notes the kernel's CQE for entry `name`.
+    pub(crate) fn complete(&mut self, name: u32, outcome: Outcome) -> Progress {
+        if !self.is_outstanding(name) || self.entry(name).progress == Stage::Held {
+            return Progress::Stale;
+        }
+        self.retire_silent_before(name);
+        if self.head == name {
+            let entry = *self.entry(name);
+            self.head = name.wrapping_add(1);
+            return match Self::due(&entry, outcome) {
+                Some(sent) => Progress::Due(sent),
+                None => Progress::Noted,
+            };
+        }
+        if self.order == CqeOrder::Posting {
+            self.complete_dropped_before(name, outcome);
+        }
+        self.hold(name, outcome);
+        Progress::Noted
+    }
+
+    /// The next send that is due although its CQE came earlier.
+    pub(crate) fn next_held(&mut self) -> Option<Sent> {
+        while self.held > 0 {
+            let entry = *self.entry(self.head);
+            if entry.progress == Stage::Awaited {
+                return None;
+            }
+            self.head = self.head.wrapping_add(1);
+            if entry.progress == Stage::Silent {
+                continue;
+            }
+            self.held = self.held.wrapping_sub(1);
+            let outcome = Outcome {
+                status: entry.status,
+                byte_len: entry.byte_len,
+            };
+            if let Some(sent) = Self::due(&entry, outcome) {
+                return Some(sent);
+            }
+        }
+        None
+    }
+
+    /// Whether [`next_held`](Self::next_held) would find something to look at.
+    pub(crate) fn has_held(&self) -> bool {
+        self.held > 0 && self.entry(self.head).progress != Stage::Awaited
+    }
+
+    /// Retires the silent entries at the head that come before `name`: the kernel has finished
+    /// them, and no CQE of theirs is on its way.
+    ///
+    /// This keeps an application that never asks for a completion from filling its queue.
+    pub(crate) fn retire_silent_before(&mut self, name: u32) {
+        while self.head != name && self.entry(self.head).progress == Stage::Silent {
+            self.head = self.head.wrapping_add(1);
+        }
+    }
+
+    pub(crate) fn is_outstanding(&self, name: u32) -> bool {
+        name.wrapping_sub(self.head) < self.outstanding()
+    }
+
+    /// The CQEs of `head..name` were dropped at a full CQ (linux 6.1 `rxe_cq.c: rxe_cq_post`).
+    ///
+    /// A later success proves theirs; behind a later failure the kernel has destroyed their status.
+    fn complete_dropped_before(&mut self, name: u32, later: Outcome) {
+        let status = if later.status == Outcome::SUCCESS {
+            Outcome::SUCCESS
+        } else {
+            Outcome::FLUSHED
+        };
+        let mut dropped = self.head;
+        while dropped != name {
+            if self.entry(dropped).progress == Stage::Awaited {
+                self.hold(
+                    dropped,
+                    Outcome {
+                        status,
+                        byte_len: 0,
+                    },
+                );
+            }
+            dropped = dropped.wrapping_add(1);
+        }
+    }
+
+    fn hold(&mut self, name: u32, outcome: Outcome) {
+        let entry = self.entry_mut(name);
+        entry.progress = Stage::Held;
+        entry.status = outcome.status;
+        entry.byte_len = outcome.byte_len;
+        self.held = self.held.wrapping_add(1);
+    }
+
+    /// An unsuccessful send is always due, an unsignaled one that succeeded never.
+    fn due(entry: &Entry, outcome: Outcome) -> Option<Sent> {
+        (entry.signaled || outcome.status != Outcome::SUCCESS).then_some(Sent {
+            wr_id: entry.wr_id,
+            opcode: entry.opcode,
+            outcome,
+        })
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "masked: there are mask + 1 entries"
+    )]
+    fn entry(&self, name: u32) -> &Entry {
+        &self.entries[self.index(name)]
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "masked: there are mask + 1 entries"
+    )]
+    fn entry_mut(&mut self, name: u32) -> &mut Entry {
+        let index = self.index(name);
+        &mut self.entries[index]
+    }
+
+    fn index(&self, name: u32) -> usize {
+        // CAST: u32 fits usize on every target that libibverbs supports.
+        (name & self.mask) as usize
+    }
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! The ledgers against a kernel that reorders, drops and repeats what it may.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use rdma_core_sys::{IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR};
+
+use super::*;
+
+const DEPTH: u32 = 8;
+
+/// A send as the application posts it; its `wr_id` is its place in the sequence.
+#[derive(Debug, Clone, Copy)]
+struct Send {
+    signaled: bool,
+    read: bool,
+}
+
+fn send() -> impl Strategy<Value = Send> {
+    (any::<bool>(), any::<bool>()).prop_map(|(signaled, read)| Send { signaled, read })
+}
+
+/// What happens next.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Post(Send),
+    /// The kernel finishes the next send that is not a READ, or passes a READ on.
+    Process,
+    /// The response to the oldest READ arrives.
+    Respond,
+    /// The CQE that was read last comes once more.
+    Repeat,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => send().prop_map(Step::Post),
+        3 => Just(Step::Process),
+        2 => Just(Step::Respond),
+        1 => Just(Step::Repeat),
+    ]
+}
+
+const SUCCESS: Outcome = Outcome {
+    status: small(IBV_WC_SUCCESS),
+    byte_len: 0,
+};
+const FLUSHED: Outcome = Outcome {
+    status: small(IBV_WC_WR_FLUSH_ERR),
+    byte_len: 0,
+};
+
+/// A ledger, and what it handed to the application.
+struct Application {
+    ledger: SendLedger,
+    posted: u64,
+    delivered: Vec<(u64, u8)>,
+    last: Option<u32>,
+}
+
+impl Application {
+    fn new(order: CqeOrder) -> Self {
+        Self {
+            ledger: SendLedger::new(DEPTH, order).unwrap(),
+            posted: 0,
+            delivered: Vec::new(),
+            last: None,
+        }
+    }
+
+    fn post(&mut self, send: Send, reported: bool) -> Option<(u32, u64)> {
+        if self.ledger.is_full() {
+            return None;
+        }
+        let (name, wr_id) = (self.ledger.next(), self.posted);
+        self.ledger.push(Posted {
+            wr_id,
+            opcode: 0,
+            signaled: send.signaled,
+            reported,
+        });
+        self.posted += 1;
+        Some((name, wr_id))
+    }
+
+    fn cqe(&mut self, name: u32, outcome: Outcome) {
+        self.last = Some(name);
+        if let Progress::Due(sent) = self.ledger.complete(name, outcome) {
+            self.delivered.push((sent.wr_id, sent.outcome.status));
+        }
+        while let Some(sent) = self.ledger.next_held() {
+            self.delivered.push((sent.wr_id, sent.outcome.status));
+        }
+        assert!(!self.ledger.has_held());
+    }
+}
+
+proptest! {
+    /// siw: READs complete late, each send once and in posting order all the same.
+    #[test]
+    fn sends_complete_once_in_order_though_reads_come_late(
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
+        let mut app = Application::new(CqeOrder::ReadsLate);
+        let (mut queue, mut responses) = (VecDeque::new(), VecDeque::new());
+        let mut expected = Vec::new();
+        let process = |app: &mut Application, queue: &mut VecDeque<(u32, Send)>, responses: &mut VecDeque<u32>| {
+            match queue.pop_front() {
+                Some((name, Send { read: true, .. })) => responses.push_back(name),
+                Some((name, Send { signaled: true, .. })) => app.cqe(name, SUCCESS),
+                _ => {}
+            }
+        };
+        for step in steps {
+            match step {
+                Step::Post(send) => {
+                    if let Some((name, wr_id)) = app.post(send, send.signaled || send.read) {
+                        queue.push_back((name, send));
+                        if send.signaled {
+                            expected.push((wr_id, SUCCESS.status));
+                        }
+                    }
+                }
+                Step::Process => process(&mut app, &mut queue, &mut responses),
+                Step::Respond => {
+                    if let Some(name) = responses.pop_front() {
+                        app.cqe(name, SUCCESS);
+                    }
+                }
+                Step::Repeat => {
+                    if let Some(name) = app.last {
+                        app.cqe(name, SUCCESS);
+                    }
+                }
+            }
+            prop_assert!(expected.starts_with(&app.delivered));
+        }
+        while !queue.is_empty() {
+            process(&mut app, &mut queue, &mut responses);
+        }
+        while let Some(name) = responses.pop_front() {
+            app.cqe(name, SUCCESS);
+        }
+        prop_assert_eq!(app.delivered, expected);
+    }
+
+    /// rxe: a CQE that was dropped at a full CQ is made good by the next one that comes.
+    #[test]
+    fn a_dropped_cqe_is_made_good_by_the_next(
+        sends in prop::collection::vec((send(), any::<bool>()), 1..(DEPTH as usize)),
+        dies_at in 0..(2 * DEPTH as usize),
+    ) {
+        let mut app = Application::new(CqeOrder::Posting);
+        let mut names = Vec::new();
+        for (send, _) in &sends {
+            names.push(app.post(*send, send.signaled).unwrap());
+        }
+        // The CQE at the end comes, so that the drops before it can be told.
+        names.push(app.post(Send { signaled: true, read: false }, true).unwrap());
+        let sends: Vec<_> = sends.into_iter().chain([(Send { signaled: true, read: false }, false)]).collect();
+        let mut expected = Vec::new();
+        let mut dropped = Vec::new();
+        for (at, ((send, drop), (name, wr_id))) in sends.into_iter().zip(names).enumerate() {
+            let outcome = if at < dies_at { SUCCESS } else { FLUSHED };
+            if !send.signaled && outcome == SUCCESS {
+                continue;
+            }
+            if drop {
+                // An unsignaled send whose flush CQE is dropped cannot be told from one that
+                // succeeded: the ledger awaits no CQE for it.
+                if send.signaled {
+                    dropped.push(wr_id);
+                }
+                continue;
+            }
+            expected.extend(dropped.drain(..).map(|wr_id| (wr_id, outcome.status)));
+            expected.push((wr_id, outcome.status));
+            app.cqe(name, outcome);
+        }
+        prop_assert_eq!(&app.delivered, &expected);
+        prop_assert_eq!(app.ledger.outstanding(), 0);
+    }
+
+    /// An application that never asks for a completion can go on for ever.
+    #[test]
+    fn silent_sends_leave_when_the_kernel_is_past_them(rounds in 1..100_u32) {
+        let mut app = Application::new(CqeOrder::Posting);
+        for _ in 0..rounds {
+            while app.post(Send { signaled: false, read: false }, false).is_some() {}
+            app.ledger.retire_silent_before(app.ledger.next().wrapping_sub(1));
+            prop_assert_eq!(app.ledger.outstanding(), 1);
+        }
+        prop_assert!(app.delivered.is_empty());
+    }
+
+    /// What was taken back was never there.
+    #[test]
+    fn a_send_that_is_taken_back_never_completes(kept in 0..DEPTH, back in 0..DEPTH) {
+        let mut app = Application::new(CqeOrder::ReadsLate);
+        let all = Send { signaled: true, read: false };
+        for _ in 0..kept {
+            app.post(all, true);
+        }
+        let first = app.ledger.next();
+        for _ in 0..back {
+            app.post(all, true);
+        }
+        app.ledger.take_back(first);
+        for name in 0..DEPTH {
+            app.cqe(name, SUCCESS);
+        }
+        let expected: Vec<_> = (0..u64::from(kept)).map(|wr_id| (wr_id, SUCCESS.status)).collect();
+        prop_assert_eq!(app.delivered, expected);
+    }
+
+    /// Receives of an SRQ complete in any order, each once, under the `wr_id` it was posted with.
+    #[test]
+    fn shared_receives_complete_once_in_any_order(
+        steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..300),
+    ) {
+        let mut ledger = SharedLedger::new(DEPTH).unwrap();
+        let (mut outstanding, mut gone) = (Vec::new(), Vec::new());
+        for (wr_id, (post, pick)) in (0_u64..).zip(steps) {
+            if post {
+                prop_assert_eq!(ledger.is_full(), outstanding.len() == DEPTH as usize);
+                if !ledger.is_full() {
+                    outstanding.push((ledger.next(), wr_id));
+                    ledger.push(wr_id);
+                }
+            } else if !outstanding.is_empty() {
+                let (name, wr_id) = outstanding.swap_remove(pick.index(outstanding.len()));
+                prop_assert_eq!(ledger.complete(name), Some(wr_id));
+                gone.push(name);
+            }
+            for name in &gone {
+                if !outstanding.iter().any(|(other, _)| other == name) {
+                    prop_assert_eq!(ledger.complete(*name), None);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn receives_complete_in_order_and_once() {
+    let mut ledger = RecvLedger::new(3).unwrap();
+    for wr_id in 0..3 {
+        ledger.push(wr_id);
+    }
+    assert!(ledger.is_full());
+    assert_eq!(ledger.complete(0), Some(0));
+    assert_eq!(ledger.complete(0), None);
+    assert_eq!(ledger.complete(2), Some(2));
+    assert_eq!(ledger.complete(1), None);
+    assert_eq!(ledger.complete(3), None);
+    assert!(!ledger.is_full());
+}
+
+#[test]
+fn a_shared_ledger_grows_and_shrinks_with_its_entries() {
+    let mut ledger = SharedLedger::new(2).unwrap();
+    let mut names = Vec::new();
+    for wr_id in 0..2 {
+        names.push(ledger.next());
+        ledger.push(wr_id);
+    }
+    ledger.resize(5).unwrap();
+    assert!(!ledger.is_full());
+    for wr_id in 2..5 {
+        names.push(ledger.next());
+        ledger.push(wr_id);
+    }
+    assert!(ledger.is_full());
+    ledger.resize(1).unwrap();
+    for (wr_id, name) in (0..).zip(names) {
+        assert!(ledger.is_full());
+        assert_eq!(ledger.complete(name), Some(wr_id));
+    }
+    assert!(!ledger.is_full());
+    ledger.close();
+    assert!(ledger.is_full());
+    assert_eq!(SharedLedger::new(u32::MAX).err(), Some(Errno::EINVAL));
+}

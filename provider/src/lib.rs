@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! lastwqe: a libibverbs provider for the kernel's software RDMA drivers, `rdma_rxe` and `siw`.
+//!
+//! A verb's name finds its file. The data paths, each to be read top to bottom:
+//!
+//! * post → ring → kernel: [`post_send`] and [`post_recv`], the driver's `send` and `recv`
+//!   ([`rxe`], [`siw`]), [`ledger`], [`ring`], [`doorbell`].
+//! * kernel → ring → poll: [`poll_cq`], the driver's `cqe`, [`cookie`], [`owners`], [`ledger`].
+//! * event → application: [`async_event`].
+//!
+//! What the two drivers have in common is generic over [`driver::Driver`]. [`ring`] alone touches
+//! memory that the kernel shares; [`ledger`] is plain data; [`lock`] has the order of the locks. A
+//! panic ends at [`boundary`], as the verb's failure.
+//!
+//! `// CAST:` stands beside each `as` that could change a number, and says why it does not.
+
+mod ah;
+mod async_event;
+mod boundary;
+mod context;
+mod cookie;
+mod cq;
+mod doorbell;
+mod driver;
+mod errno;
+mod ledger;
+mod lock;
+mod mr;
+mod object;
+mod ops;
+mod owners;
+mod pd;
+mod poll_cq;
+mod post_recv;
+mod post_send;
+mod qp;
+mod register;
+mod ring;
+mod rxe;
+mod siw;
+mod srq;
+mod wr;

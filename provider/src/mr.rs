@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! `ibv_reg_mr`, `ibv_dereg_mr`.
+
+use std::ffi::{c_int, c_void};
+
+use kernel_abi::uverbs;
+use rdma_core_sys::provider::verbs_mr;
+use rdma_core_sys::{ibv_mr, ibv_pd};
+
+use crate::boundary::{pointer, status};
+use crate::context::Context;
+use crate::driver::Driver;
+use crate::errno::Errno;
+use crate::object;
+
+/// `ibv_reg_mr`(3) and `ibv_reg_mr_iova`(3).
+///
+/// # Safety
+///
+/// As the man page asks.
+pub(crate) unsafe extern "C" fn reg<D: Driver>(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    pointer(|| {
+        // SAFETY: a PD of ours, and so its context.
+        let ours = unsafe { Context::of((*pd).context) };
+        let mut mr = object::allocate::<verbs_mr>()?;
+        let mut request = uverbs::Request::<uverbs::RegMr, D::MrRequest>::zeroed();
+        let mut answer = uverbs::Response::<uverbs::RegMrResp, D::MrAnswer>::zeroed();
+        // SAFETY: request and answer are as large as their sizes say; the MR is at its place.
+        Errno::check(unsafe {
+            (ours.library.calls.ibv_cmd_reg_mr)(
+                pd,
+                addr,
+                length,
+                iova,
+                access,
+                mr.as_mut_ptr(),
+                (&raw mut request).cast(),
+                size_of_val(&request),
+                (&raw mut answer).cast(),
+                size_of_val(&answer),
+            )
+        })?;
+        Ok(Box::into_raw(mr).cast())
+    })
+}
+
+/// `ibv_dereg_mr`(3).
+///
+/// # Safety
+///
+/// As the man page asks.
+pub(crate) unsafe extern "C" fn dereg(mr: *mut verbs_mr) -> c_int {
+    status(|| {
+        // SAFETY: an MR of ours, and so its context.
+        let ours = unsafe { Context::of((*mr).ibv_mr.context) };
+        // SAFETY: as above.
+        Errno::check(unsafe { (ours.library.calls.ibv_cmd_dereg_mr)(mr) })?;
+        // SAFETY: `reg` made it a box; the kernel has let go of it, and the caller does.
+        drop(unsafe { Box::from_raw(mr) });
+        Ok(())
+    })
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! The operations table: the index of what is implemented.
+//!
+//! An operation that is missing is libibverbs' own stub, which fails with `EOPNOTSUPP`.
+
+use rdma_core_sys::ContextOps;
+
+use crate::driver::Driver;
+use crate::rxe::Rxe;
+use crate::{ah, async_event, context, cq, mr, pd, poll_cq, post_recv, post_send, qp, srq};
+
+/// The table for the devices of one driver.
+pub(crate) fn table<D: Driver>() -> ContextOps {
+    ContextOps {
+        query_device_ex: Some(context::query_device_ex),
+        query_port: Some(context::query_port),
+        free_context: Some(context::close),
+        async_event: Some(async_event::async_event),
+        alloc_pd: Some(pd::alloc),
+        dealloc_pd: Some(pd::dealloc),
+        reg_mr: Some(mr::reg::<D>),
+        dereg_mr: Some(mr::dereg),
+        create_cq: Some(cq::create::<D>),
+        req_notify_cq: Some(cq::req_notify::<D>),
+        destroy_cq: Some(cq::destroy::<D>),
+        poll_cq: Some(poll_cq::poll_cq::<D>),
+        create_srq: Some(srq::create::<D>),
+        modify_srq: Some(srq::modify::<D>),
+        query_srq: Some(srq::query::<D>),
+        destroy_srq: Some(srq::destroy::<D>),
+        post_srq_recv: Some(post_recv::post_srq_recv::<D>),
+        create_qp: Some(qp::create::<D>),
+        modify_qp: Some(qp::modify::<D>),
+        query_qp: Some(qp::query::<D>),
+        destroy_qp: Some(qp::destroy::<D>),
+        post_send: Some(post_send::post_send::<D>),
+        post_recv: Some(post_recv::post_recv::<D>),
+        // iWARP has no datagrams, and so no addresses.
+        create_ah: (D::ID == Rxe::ID).then_some(ah::create),
+        destroy_ah: (D::ID == Rxe::ID).then_some(ah::destroy),
+        ..ContextOps::default()
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! siw's SQ, RQ and SRQ: entries that a VALID flag hands to the kernel.
+//!
+//! linux 6.1 `include/uapi/rdma/siw-abi.h`. No index is shared: each side counts for itself. The
+//! kernel clears the flags when it *takes* an entry, long before the work request completes
+//! (`siw_qp.c: siw_activate_tx_from_sq`, `siw_qp_rx.c: siw_rqe_get`).
+
+use std::marker::PhantomData;
+use std::mem::offset_of;
+use std::os::fd::RawFd;
+use std::ptr;
+
+use kernel_abi::siw::{Rqe, Sqe, flags};
+use zerocopy::{Immutable, IntoBytes};
+
+use super::atomic::AtomicU16;
+use super::map::Mapping;
+use super::order;
+use crate::errno::{Errno, Result};
+
+/// Where the flags of an [`Sqe`] and an [`Rqe`] are.
+const FLAGS: usize = offset_of!(Sqe, flags);
+const _: () = assert!(FLAGS == offset_of!(Rqe, flags));
+
+/// A mapped ring of [`Sqe`]s or [`Rqe`]s.
+///
+/// # Invariants
+///
+/// `entries` points to `mask + 1` entries inside `map`; `mask + 1` is a power of two.
+#[derive(Debug)]
+pub(crate) struct ValidRing<T> {
+    entries: *mut u8,
+    mask: u32,
+    /// Held for its memory.
+    _map: Mapping,
+    _entry: PhantomData<T>,
+}
+
+// SAFETY: `entries` leads into the mapping, which the ring owns and which is not tied to a thread.
+unsafe impl<T: Send> Send for ValidRing<T> {}
+
+impl<T: IntoBytes + Immutable> ValidRing<T> {
+    /// Maps the `count` entries that a create command answered with.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the answer is impossible; else what `mmap(2)` says.
+    pub(crate) fn map(cmd_fd: RawFd, key: u64, count: u32) -> Result<Self> {
+        Self::over(Mapping::new(cmd_fd, key, Self::bytes(count)?)?, count)
+    }
+
+    fn bytes(count: u32) -> Result<usize> {
+        if !count.is_power_of_two() {
+            return Err(Errno::EIO);
+        }
+        usize::try_from(count)
+            .ok()
+            .and_then(|n| n.checked_mul(size_of::<T>()))
+            .ok_or(Errno::EIO)
+    }
+
+    fn over(map: Mapping, count: u32) -> Result<Self> {
+        let entries = map.span(0, Self::bytes(count)?)?;
+        Ok(Self {
+            entries,
+            mask: count.wrapping_sub(1),
+            _map: map,
+            _entry: PhantomData,
+        })
+    }
+
+    /// How many entries there are.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.mask.wrapping_add(1)
+    }
+
+    fn entry(&self, index: u32) -> *mut u8 {
+        // CAST: u32 fits usize on every target that libibverbs supports.
+        self.entries
+            .wrapping_add(((index & self.mask) as usize).wrapping_mul(size_of::<T>()))
+    }
+
+    #[expect(clippy::cast_ptr_alignment, reason = "checked below")]
+    fn flags(&self, index: u32) -> &AtomicU16 {
+        let word = self.entry(index).wrapping_add(FLAGS).cast::<u16>();
+        // SAFETY: inside the mapping (invariant) and aligned, as mappings are page aligned and
+        // entries a multiple of 8 bytes; both sides access the word atomically.
+        unsafe { AtomicU16::from_ptr(word) }
+    }
+
+    /// Whether the kernel has not yet taken the entry that `index` (masked here) names.
+    pub(crate) fn is_pending(&self, index: u32) -> bool {
+        order::entry_flags(self.flags(index)) & flags::VALID != 0
+    }
+
+    /// Writes an entry that is not pending, its flags as 0.
+    pub(crate) fn write(&mut self, index: u32, value: &T) {
+        // SAFETY: the entry is inside the mapping (invariant); the caller's reference cannot
+        // overlap the mapping, to which no reference exists. The kernel may look at the flags
+        // meanwhile: it finds the 0 that was there.
+        unsafe {
+            let from = ptr::from_ref(value).cast::<u8>();
+            ptr::copy_nonoverlapping(from, self.entry(index), size_of::<T>());
+        }
+    }
+
+    /// Hands a written entry to the kernel: VALID, with `others`.
+    pub(crate) fn publish(&mut self, index: u32, others: u16) {
+        order::publish_entry(self.flags(index), others | flags::VALID);
+    }
+
+    /// Whether the kernel is sure to see what was just published without being told: it is while
+    /// `before`, the entry published before the new ones, is pending.
+    pub(crate) fn will_be_seen(&self, before: u32) -> bool {
+        order::older_entry_flags(self.flags(before)) & flags::VALID != 0
+    }
+
+    /// Takes a pending entry back from a kernel that does not look at the ring.
+    ///
+    /// Returns false if it was taken all the same.
+    pub(crate) fn take_back(&mut self, index: u32) -> bool {
+        let word = self.flags(index);
+        let now = order::entry_flags(word);
+        now & flags::VALID != 0 && order::take_back_entry(word, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring() -> ValidRing<Rqe> {
+        ValidRing::over(Mapping::anonymous(4 * size_of::<Rqe>()), 4).unwrap()
+    }
+
+    /// The kernel takes an entry: it copies it, then clears its flags.
+    fn take(ring: &ValidRing<Rqe>, index: u32) -> Option<u64> {
+        if !ring.is_pending(index) {
+            return None;
+        }
+        // SAFETY: an entry inside the mapping, which this thread alone uses.
+        let id = unsafe { ring.entry(index).cast::<u64>().read_unaligned() };
+        ring.flags(index)
+            .store(0, std::sync::atomic::Ordering::SeqCst);
+        Some(id)
+    }
+
+    #[test]
+    fn entries_are_taken_in_turn_also_past_the_end() {
+        let mut ring = ring();
+        assert_eq!(ring.capacity(), 4);
+        for index in 0..9 {
+            assert_eq!(take(&ring, index), None);
+            ring.write(
+                index,
+                &Rqe {
+                    id: u64::from(index),
+                    ..Rqe::default()
+                },
+            );
+            assert!(!ring.is_pending(index));
+            ring.publish(index, flags::SIGNALLED);
+            assert!(ring.is_pending(index) && ring.will_be_seen(index));
+            assert_eq!(take(&ring, index), Some(u64::from(index)));
+            assert!(!ring.is_pending(index) && !ring.will_be_seen(index));
+        }
+    }
+
+    #[test]
+    fn what_was_taken_cannot_be_taken_back() {
+        let mut ring = ring();
+        ring.publish(0, 0);
+        ring.publish(1, 0);
+        assert_eq!(take(&ring, 0), Some(0));
+        assert!(!ring.take_back(0));
+        assert!(ring.take_back(1));
+        assert_eq!(take(&ring, 1), None);
+    }
+
+    #[test]
+    fn an_impossible_count_is_refused() {
+        for count in [0, 3, 8, 1 << 31] {
+            let ring = ValidRing::<Rqe>::over(Mapping::anonymous(4 * size_of::<Rqe>()), count);
+            assert_eq!(ring.err(), Some(Errno::EIO), "{count}");
+        }
+    }
+}

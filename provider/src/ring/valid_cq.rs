@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! siw's CQ: entries that a VALID flag hands to us, and the word that arms the CQ.
+//!
+//! linux 6.1 `include/uapi/rdma/siw-abi.h`, `siw_qp.c: siw_sqe_complete, siw_rqe_complete,
+//! siw_cq_notify_now`.
+
+use std::mem::offset_of;
+use std::os::fd::RawFd;
+use std::ptr;
+
+use kernel_abi::siw::{CqCtrl, Cqe, flags, notify};
+use zerocopy::FromZeros;
+
+use super::atomic::{AtomicU8, AtomicU32};
+use super::map::Mapping;
+use super::order;
+use crate::errno::{Errno, Result};
+
+const FLAGS: usize = offset_of!(Cqe, flags);
+/// VALID in the one byte of flags that a CQE has.
+const VALID: u8 = {
+    assert!(flags::VALID == 1);
+    1
+};
+
+/// A mapped CQ.
+///
+/// # Invariants
+///
+/// `entries` points to `mask + 1` entries and a [`CqCtrl`] inside `map`; `mask + 1` is a power of
+/// two.
+#[derive(Debug)]
+pub(crate) struct ValidCq {
+    entries: *mut u8,
+    control: *mut u32,
+    mask: u32,
+    /// The entry to be read next; free running.
+    next: u32,
+    /// Held for its memory.
+    _map: Mapping,
+}
+
+// SAFETY: the pointers lead into the mapping, which the ring owns and which is not tied to a
+// thread.
+unsafe impl Send for ValidCq {}
+
+impl ValidCq {
+    /// Maps the CQ of `count` entries that a create command answered with.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the answer is impossible; else what `mmap(2)` says.
+    pub(crate) fn map(cmd_fd: RawFd, key: u64, count: u32) -> Result<Self> {
+        Self::over(Mapping::new(cmd_fd, key, Self::bytes(count)?.1)?, count)
+    }
+
+    /// Bytes up to the control word, and with it.
+    fn bytes(count: u32) -> Result<(usize, usize)> {
+        if !count.is_power_of_two() {
+            return Err(Errno::EIO);
+        }
+        let count = usize::try_from(count).map_err(|_| Errno::EIO)?;
+        let entries = count.checked_mul(size_of::<Cqe>()).ok_or(Errno::EIO)?;
+        let all = entries.checked_add(size_of::<CqCtrl>()).ok_or(Errno::EIO)?;
+        Ok((entries, all))
+    }
+
+    fn over(map: Mapping, count: u32) -> Result<Self> {
+        let (control, all) = Self::bytes(count)?;
+        let entries = map.span(0, all)?;
+        let control = map.span(control, size_of::<u32>())?.cast();
+        Ok(Self {
+            entries,
+            control,
+            mask: count.wrapping_sub(1),
+            next: 0,
+            _map: map,
+        })
+    }
+
+    fn entry(&self, index: u32) -> *mut u8 {
+        // CAST: u32 fits usize on every target that libibverbs supports.
+        self.entries
+            .wrapping_add(((index & self.mask) as usize).wrapping_mul(size_of::<Cqe>()))
+    }
+
+    fn flags(&self, index: u32) -> &AtomicU8 {
+        let byte = self.entry(index).wrapping_add(FLAGS);
+        // SAFETY: inside the mapping (invariant); both sides access the byte atomically.
+        unsafe { AtomicU8::from_ptr(byte) }
+    }
+
+    /// How many CQEs it can hold.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.mask.wrapping_add(1)
+    }
+
+    /// The CQE that is `ahead` entries from the next one, if the kernel has written it.
+    pub(crate) fn peek(&self, ahead: u32) -> Option<Cqe> {
+        let index = self.next.wrapping_add(ahead);
+        if ahead > self.mask || order::cqe_flags(self.flags(index)) & VALID == 0 {
+            return None;
+        }
+        let mut cqe = Cqe::new_zeroed();
+        // SAFETY: inside the mapping (invariant); the kernel does not write a VALID entry, and any
+        // bytes make a `Cqe`.
+        unsafe {
+            let to = ptr::from_mut(&mut cqe).cast::<u8>();
+            ptr::copy_nonoverlapping(self.entry(index), to, size_of::<Cqe>());
+        }
+        Some(cqe)
+    }
+
+    /// Gives the next entry back to the kernel.
+    pub(crate) fn advance(&mut self) {
+        order::return_cqe(self.flags(self.next));
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Overwrites the `id` of a CQE that [`peek`](Self::peek) found `ahead` entries on.
+    pub(crate) fn overwrite_id(&mut self, ahead: u32, id: u64) {
+        let at = self
+            .entry(self.next.wrapping_add(ahead))
+            .wrapping_add(offset_of!(Cqe, id));
+        // SAFETY: inside the mapping (invariant); the kernel does not touch a VALID entry.
+        unsafe { at.cast::<u64>().write_unaligned(id) };
+    }
+
+    /// Asks for an event at the next completion, or at the next solicited one.
+    pub(crate) fn arm(&self, solicited_only: bool) {
+        let wanted = if solicited_only {
+            notify::SOLICITED
+        } else {
+            notify::SOLICITED | notify::NEXT_COMPLETION
+        };
+        // SAFETY: inside the mapping and aligned (invariant; entries are a multiple of 8 bytes);
+        // both sides access the word atomically.
+        let word = unsafe { AtomicU32::from_ptr(self.control) };
+        order::arm(word, wanted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    fn cq() -> ValidCq {
+        let (_, len) = ValidCq::bytes(4).unwrap();
+        ValidCq::over(Mapping::anonymous(len), 4).unwrap()
+    }
+
+    /// The kernel writes a CQE, if the entry is free.
+    fn complete(cq: &ValidCq, index: u32, id: u64) -> bool {
+        if cq.flags(index).load(Ordering::SeqCst) != 0 {
+            return false;
+        }
+        // SAFETY: an entry inside the mapping, which this thread alone uses.
+        unsafe { cq.entry(index).cast::<u64>().write_unaligned(id) };
+        cq.flags(index).store(VALID, Ordering::SeqCst);
+        true
+    }
+
+    #[test]
+    fn cqes_are_read_in_turn_also_past_the_end() {
+        let mut cq = cq();
+        assert_eq!(cq.capacity(), 4);
+        assert_eq!(cq.peek(0), None);
+        for index in 0..9 {
+            assert!(complete(&cq, index, u64::from(index)));
+            assert_eq!(cq.peek(0).map(|cqe| cqe.id), Some(u64::from(index)));
+            cq.advance();
+            assert_eq!(cq.peek(0), None);
+        }
+    }
+
+    #[test]
+    fn a_full_cq_can_be_looked_through_and_voided() {
+        let mut cq = cq();
+        for index in 0..4 {
+            assert!(complete(&cq, index, 7));
+        }
+        assert!(!complete(&cq, 4, 7));
+        cq.overwrite_id(2, 0);
+        let ids: Vec<_> = (0..6)
+            .map_while(|ahead| cq.peek(ahead))
+            .map(|cqe| cqe.id)
+            .collect();
+        assert_eq!(ids, [7, 7, 0, 7]);
+    }
+
+    #[test]
+    fn arming_asks_for_what_was_wanted() {
+        let cq = cq();
+        // SAFETY: the control word, inside the mapping, which this thread alone uses.
+        let word = || unsafe { cq.control.read() };
+        cq.arm(true);
+        assert_eq!(word(), notify::SOLICITED);
+        cq.arm(false);
+        assert_eq!(word(), notify::SOLICITED | notify::NEXT_COMPLETION);
+    }
+
+    #[test]
+    fn an_impossible_count_is_refused() {
+        let (_, len) = ValidCq::bytes(4).unwrap();
+        for count in [0, 3, 8, 1 << 31] {
+            let cq = ValidCq::over(Mapping::anonymous(len), count);
+            assert_eq!(cq.err(), Some(Errno::EIO), "{count}");
+        }
+    }
+}

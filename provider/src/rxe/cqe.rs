@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! rxe's CQ: the kernel writes `struct ib_uverbs_wc`, which has the layout of `struct ibv_wc`.
+
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+
+use kernel_abi::rxe::MmapInfo;
+use kernel_abi::uverbs::Wc;
+use rdma_core_sys::{ibv_wc, ibv_wc__bindgen_ty_1};
+
+use crate::cookie::VOID;
+use crate::driver::{CompletionRing, Unread};
+use crate::errno::Result;
+use crate::ring::index::IndexRing;
+
+/// A mapped CQ.
+///
+/// `next` and `published` are ours, `produced` is what the kernel's index was when last read; all
+/// masked.
+#[derive(Debug)]
+pub(crate) struct Completions {
+    ring: IndexRing<Wc>,
+    next: u32,
+    published: u32,
+    produced: u32,
+}
+
+impl Completions {
+    pub(super) fn map(cmd_fd: RawFd, info: &MmapInfo) -> Result<Self> {
+        let ring = IndexRing::map(cmd_fd, info)?;
+        let next = ring.consumer();
+        Ok(Self {
+            ring,
+            next,
+            published: next,
+            produced: next,
+        })
+    }
+
+    fn after(&self, index: u32, by: u32) -> u32 {
+        index.wrapping_add(by) & self.ring.capacity()
+    }
+}
+
+impl CompletionRing for Completions {
+    fn capacity(&self) -> u32 {
+        self.ring.capacity()
+    }
+
+    fn next<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>) -> Option<&'w mut ibv_wc> {
+        if self.next == self.produced {
+            self.produced = self.ring.producer();
+            if self.next == self.produced {
+                return None;
+            }
+        }
+        let cqe = self.ring.read(self.next);
+        self.next = self.after(self.next, 1);
+        Some(wc.write(ibv_wc {
+            wr_id: cqe.wr_id,
+            status: cqe.status,
+            opcode: cqe.opcode,
+            vendor_err: cqe.vendor_err,
+            byte_len: cqe.byte_len,
+            __bindgen_anon_1: ibv_wc__bindgen_ty_1 {
+                invalidated_rkey: cqe.ex,
+            },
+            qp_num: cqe.qp_num,
+            src_qp: cqe.src_qp,
+            wc_flags: cqe.wc_flags,
+            pkey_index: cqe.pkey_index,
+            slid: cqe.slid,
+            sl: cqe.sl,
+            dlid_path_bits: cqe.dlid_path_bits,
+        }))
+    }
+
+    fn release(&mut self) {
+        if self.published != self.next {
+            self.published = self.next;
+            self.ring.publish_consumer(self.next);
+        }
+    }
+
+    fn peek(&self, ahead: u32) -> Option<Unread> {
+        let there = self.ring.producer().wrapping_sub(self.next) & self.ring.capacity();
+        (ahead < there).then(|| {
+            let cqe = self.ring.read(self.after(self.next, ahead));
+            Unread {
+                cookie: cqe.wr_id,
+                qp_num: cqe.qp_num,
+            }
+        })
+    }
+
+    fn void(&mut self, ahead: u32) {
+        let index = self.after(self.next, ahead);
+        let cqe = self.ring.read(index);
+        self.ring.write(index, &Wc { wr_id: VOID, ..cqe });
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! Soft-RoCE: `drivers/infiniband/sw/rxe`, user ABI `rdma/rdma_user_rxe.h`.
+
+mod cqe;
+mod recv;
+mod send;
+
+use std::ffi::CStr;
+use std::ops::RangeInclusive;
+use std::os::fd::RawFd;
+
+use kernel_abi::rxe;
+use rdma_core_sys::{RDMA_DRIVER_RXE, ibv_qp_cap, ibv_qp_type, ibv_srq_attr};
+
+use crate::cq::Cq;
+use crate::driver::{Driver, RecvRing, SendRing};
+use crate::errno::{Errno, Result};
+use crate::ledger::CqeOrder;
+
+/// `rdma_rxe`.
+#[derive(Debug)]
+pub(crate) struct Rxe;
+
+impl Driver for Rxe {
+    const NAME: &'static CStr = c"lastwqe-rxe";
+    const ID: u32 = RDMA_DRIVER_RXE;
+    /// On 64-bit machines, version 1 has the same layouts.
+    const ABI: RangeInclusive<u32> = 1..=rxe::ABI_VERSION;
+    const CQE_ORDER: CqeOrder = CqeOrder::Posting;
+    const CONNECTS_UNSEEN: bool = false;
+    /// Numbers are given out cyclically (linux 6.1 `rxe_pool.c: rxe_alloc`).
+    const REUSES_QP_NUMBERS: bool = false;
+
+    type ContextAnswer = ();
+    type MrRequest = ();
+    type MrAnswer = ();
+    type CqAnswer = rxe::CreateCqResp;
+    type QpAnswer = rxe::CreateQpResp;
+    type SrqAnswer = rxe::CreateSrqResp;
+    type Completions = cqe::Completions;
+    type Sends = send::Sends;
+    type Recvs = recv::Recvs;
+    type Resize = recv::Resize;
+
+    fn map_cq(cmd_fd: RawFd, answer: &rxe::CreateCqResp) -> Result<cqe::Completions> {
+        cqe::Completions::map(cmd_fd, &answer.mi)
+    }
+
+    fn map_sq(
+        cmd_fd: RawFd,
+        answer: &rxe::CreateQpResp,
+        qp_type: ibv_qp_type,
+        cap: &mut ibv_qp_cap,
+    ) -> Result<send::Sends> {
+        let sends = send::Sends::map(cmd_fd, &answer.sq_mi, qp_type, cap)?;
+        cap.max_send_wr = sends.capacity();
+        Ok(sends)
+    }
+
+    fn map_rq(
+        cmd_fd: RawFd,
+        answer: &rxe::CreateQpResp,
+        cap: &mut ibv_qp_cap,
+    ) -> Result<Option<recv::Recvs>> {
+        let recvs = recv::Recvs::map(cmd_fd, &answer.rq_mi, cap.max_recv_sge)?;
+        cap.max_recv_wr = recvs.capacity();
+        Ok(Some(recvs))
+    }
+
+    fn map_srq(
+        cmd_fd: RawFd,
+        answer: &rxe::CreateSrqResp,
+        attr: &mut ibv_srq_attr,
+    ) -> Result<recv::Recvs> {
+        let recvs = recv::Recvs::map(cmd_fd, &answer.mi, attr.max_sge)?;
+        attr.max_wr = recvs.capacity();
+        Ok(recvs)
+    }
+
+    /// A system call: the kernel keeps the CQ's notify state to itself.
+    fn arm(cq: &Cq<Self>, solicited_only: bool) -> Result<()> {
+        let notify = cq.queue.context.library.calls.ibv_cmd_req_notify_cq;
+        // SAFETY: libibverbs' half of a living CQ.
+        Errno::check(unsafe { notify(cq.base(), solicited_only.into()) })
+    }
+}

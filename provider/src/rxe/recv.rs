@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! rxe's RQ and SRQ: `struct rxe_recv_wqe`, the scatter list behind it.
+
+use std::os::fd::RawFd;
+
+use kernel_abi::rxe::{DmaInfo, MmapInfo, ModifySrqCmd, RecvWqe, Sge};
+use rdma_core_sys::ibv_recv_wr;
+
+use super::send::write_sges;
+use crate::driver::{RecvRing, SrqResize};
+use crate::errno::{Errno, Result};
+use crate::ring::index::IndexRing;
+use crate::wr::{message_len, sges};
+
+/// A mapped RQ or SRQ.
+#[derive(Debug)]
+pub(crate) struct Recvs {
+    ring: IndexRing<RecvWqe>,
+    max_sge: u32,
+    /// The index of the next WQE to be written.
+    next: u32,
+}
+
+impl Recvs {
+    /// # Errors
+    ///
+    /// `EIO` if a slot has no room for `max_sge` entries; else what mapping says.
+    pub(super) fn map(cmd_fd: RawFd, info: &MmapInfo, max_sge: u32) -> Result<Self> {
+        let ring = IndexRing::<RecvWqe>::map(cmd_fd, info)?;
+        let needed = usize::try_from(max_sge)
+            .ok()
+            .and_then(|n| n.checked_mul(size_of::<Sge>()));
+        if needed.is_none_or(|bytes| bytes > ring.tail_bytes()) {
+            return Err(Errno::EIO);
+        }
+        // The SRQ's ring that a resize made has WQEs in it.
+        let next = ring.producer();
+        Ok(Self {
+            ring,
+            max_sge,
+            next,
+        })
+    }
+}
+
+impl RecvRing for Recvs {
+    fn capacity(&self) -> u32 {
+        self.ring.capacity()
+    }
+
+    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
+        let sges = sges(wr, self.max_sge)?;
+        let length = message_len(sges)?;
+        let dma = DmaInfo {
+            length,
+            resid: length,
+            num_sge: wr.num_sge.unsigned_abs(),
+            ..DmaInfo::default()
+        };
+        self.ring.write(
+            self.next,
+            &RecvWqe {
+                wr_id: cookie,
+                dma,
+                ..RecvWqe::default()
+            },
+        );
+        write_sges(&mut self.ring, self.next, sges)?;
+        self.next = self.next.wrapping_add(1);
+        Ok(())
+    }
+
+    fn publish(&mut self) {
+        self.ring.publish_producer(self.next);
+    }
+}
+
+/// The new ring of an SRQ: the kernel copies the posted WQEs and says where it is
+/// (linux 6.1 `rxe_srq.c: rxe_srq_from_attr`).
+#[derive(Debug, Default)]
+pub(crate) struct Resize(MmapInfo);
+
+impl SrqResize<Recvs> for Resize {
+    type Request = ModifySrqCmd;
+
+    fn request(&mut self) -> ModifySrqCmd {
+        // The kernel writes there, so the address must be one that others may use.
+        ModifySrqCmd {
+            mmap_info_addr: (&raw mut self.0).expose_provenance() as u64,
+        }
+    }
+
+    fn replace(&self, cmd_fd: RawFd, ring: &mut Recvs) -> Result<()> {
+        *ring = Recvs::map(cmd_fd, &self.0, ring.max_sge)?;
+        Ok(())
+    }
+}

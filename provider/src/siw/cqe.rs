@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! siw's CQ: `struct siw_cqe`.
+
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+
+use kernel_abi::siw::{Cqe, opcode, status};
+use rdma_core_sys::{
+    IBV_WC_BAD_RESP_ERR, IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_GENERAL_ERR,
+    IBV_WC_LOC_ACCESS_ERR, IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_LOC_QP_OP_ERR,
+    IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE, IBV_WC_RECV, IBV_WC_REM_ACCESS_ERR,
+    IBV_WC_REM_INV_REQ_ERR, IBV_WC_SEND, IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc,
+    ibv_wc_opcode, ibv_wc_status,
+};
+
+use crate::cookie::VOID;
+use crate::driver::{CompletionRing, Unread};
+use crate::errno::Result;
+use crate::ring::valid_cq::ValidCq;
+
+/// A mapped CQ.
+#[derive(Debug)]
+pub(crate) struct Completions(ValidCq);
+
+impl Completions {
+    pub(super) fn map(cmd_fd: RawFd, key: u64, count: u32) -> Result<Self> {
+        Ok(Self(ValidCq::map(cmd_fd, key, count)?))
+    }
+
+    pub(super) fn arm(&self, solicited_only: bool) {
+        self.0.arm(solicited_only);
+    }
+}
+
+impl CompletionRing for Completions {
+    fn capacity(&self) -> u32 {
+        self.0.capacity()
+    }
+
+    fn next<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>) -> Option<&'w mut ibv_wc> {
+        let cqe = self.0.peek(0)?;
+        self.0.advance();
+        Some(wc.write(ibv_wc {
+            wr_id: cqe.id,
+            status: status(cqe.status),
+            opcode: opcode(cqe.opcode),
+            byte_len: cqe.bytes,
+            qp_num: number(&cqe),
+            ..Default::default()
+        }))
+    }
+
+    /// Nothing: each entry was given back when it was read.
+    fn release(&mut self) {}
+
+    fn peek(&self, ahead: u32) -> Option<Unread> {
+        let cqe = self.0.peek(ahead)?;
+        Some(Unread {
+            cookie: cqe.id,
+            qp_num: number(&cqe),
+        })
+    }
+
+    fn void(&mut self, ahead: u32) {
+        self.0.overwrite_id(ahead, VOID);
+    }
+}
+
+/// The QP number in a CQE: 32 bits of the field.
+fn number(cqe: &Cqe) -> u32 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the kernel stores a u32 there (linux 6.1 siw_qp.c: siw_sqe_complete)"
+    )]
+    {
+        cqe.qp_id as u32
+    }
+}
+
+fn status(siw: u16) -> ibv_wc_status {
+    match siw {
+        status::SUCCESS => IBV_WC_SUCCESS,
+        status::LOC_LEN_ERR => IBV_WC_LOC_LEN_ERR,
+        status::LOC_PROT_ERR => IBV_WC_LOC_PROT_ERR,
+        status::LOC_QP_OP_ERR => IBV_WC_LOC_QP_OP_ERR,
+        status::WR_FLUSH_ERR => IBV_WC_WR_FLUSH_ERR,
+        status::BAD_RESP_ERR => IBV_WC_BAD_RESP_ERR,
+        status::LOC_ACCESS_ERR => IBV_WC_LOC_ACCESS_ERR,
+        status::REM_ACCESS_ERR => IBV_WC_REM_ACCESS_ERR,
+        status::REM_INV_REQ_ERR => IBV_WC_REM_INV_REQ_ERR,
+        _ => IBV_WC_GENERAL_ERR,
+    }
+}
+
+fn opcode(siw: u8) -> ibv_wc_opcode {
+    match siw {
+        opcode::WRITE => IBV_WC_RDMA_WRITE,
+        opcode::READ | opcode::READ_LOCAL_INV => IBV_WC_RDMA_READ,
+        opcode::FETCH_AND_ADD => IBV_WC_FETCH_ADD,
+        opcode::COMP_AND_SWAP => IBV_WC_COMP_SWAP,
+        opcode::RECEIVE => IBV_WC_RECV,
+        _ => IBV_WC_SEND,
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! siw's SQ: `struct siw_sqe`.
+
+use std::os::fd::RawFd;
+
+use kernel_abi::siw::{self, Sge, Sqe, flags, opcode};
+use rdma_core_sys::{
+    IBV_SEND_FENCE, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_WC_RDMA_READ,
+    IBV_WC_RDMA_WRITE, IBV_WC_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_SEND,
+    IBV_WR_SEND_WITH_INV, ibv_send_wr, ibv_sge,
+};
+use zerocopy::IntoBytes;
+
+use crate::driver::SendRing;
+use crate::errno::{Errno, Result};
+use crate::ledger::{Posted, small};
+use crate::ring::valid::ValidRing;
+use crate::wr::{inline_bytes, message_len, sges};
+
+/// Entries that an SQE or RQE has room for.
+#[expect(clippy::cast_possible_truncation, reason = "6")]
+pub(super) const MAX_SGE: u32 = siw::MAX_SGE as u32;
+/// Bytes that an SQE has room for in place of entries 1 to 5.
+#[expect(clippy::cast_possible_truncation, reason = "80")]
+pub(super) const MAX_INLINE: u32 = siw::MAX_INLINE as u32;
+
+/// A mapped SQ.
+#[derive(Debug)]
+pub(crate) struct Sends {
+    ring: ValidRing<Sqe>,
+}
+
+impl Sends {
+    pub(super) fn map(cmd_fd: RawFd, key: u64, count: u32) -> Result<Self> {
+        Ok(Self {
+            ring: ValidRing::map(cmd_fd, key, count)?,
+        })
+    }
+}
+
+/// What siw calls an operation, and `enum ibv_wc_opcode` of its completion.
+fn operation(wr: &ibv_send_wr) -> Result<(u8, u8)> {
+    match wr.opcode {
+        IBV_WR_SEND => Ok((opcode::SEND, small(IBV_WC_SEND))),
+        IBV_WR_SEND_WITH_INV => Ok((opcode::SEND_REMOTE_INV, small(IBV_WC_SEND))),
+        IBV_WR_RDMA_WRITE => Ok((opcode::WRITE, small(IBV_WC_RDMA_WRITE))),
+        IBV_WR_RDMA_READ => Ok((opcode::READ, small(IBV_WC_RDMA_READ))),
+        // iWARP has neither immediate data nor atomics; siw binds and invalidates for kernel
+        // users only.
+        _ => Err(Errno::EOPNOTSUPP),
+    }
+}
+
+impl SendRing for Sends {
+    fn capacity(&self) -> u32 {
+        self.ring.capacity()
+    }
+
+    fn write(
+        &mut self,
+        name: u32,
+        cookie: u64,
+        wr: &ibv_send_wr,
+        signal_all: bool,
+    ) -> Result<Posted> {
+        let (siw_opcode, completion) = operation(wr)?;
+        let is_read = siw_opcode == opcode::READ;
+        let has = |flag| wr.send_flags & flag != 0;
+        let sges = sges(wr, MAX_SGE)?;
+        let length = message_len(sges)?;
+        // siw takes neither of these for a READ, and would leave it at the head of the queue for
+        // ever (linux 6.1 `siw_qp.c: siw_activate_tx_from_sq`).
+        if is_read && (sges.len() != 1 || has(IBV_SEND_INLINE) || has(IBV_SEND_FENCE)) {
+            return Err(Errno::EINVAL);
+        }
+        if has(IBV_SEND_INLINE) && (length > MAX_INLINE || siw_opcode == opcode::SEND_REMOTE_INV) {
+            return Err(Errno::EINVAL);
+        }
+        // A READ completes late, and what is behind it must wait: its CQE is always needed.
+        let signaled = signal_all || has(IBV_SEND_SIGNALED);
+        let reported = signaled || is_read;
+        let mut sqe = Sqe {
+            id: cookie,
+            opcode: siw_opcode,
+            ..Sqe::default()
+        };
+        if siw_opcode == opcode::SEND_REMOTE_INV {
+            // SAFETY: both members of the union are 32 bits of plain data.
+            sqe.rkey = unsafe { wr.__bindgen_anon_1.invalidate_rkey };
+        } else if siw_opcode != opcode::SEND {
+            // SAFETY: the member that these operations have; plain data.
+            let rdma = unsafe { wr.wr.rdma };
+            sqe.rkey = rdma.rkey;
+            sqe.raddr = rdma.remote_addr;
+        }
+        if has(IBV_SEND_INLINE) {
+            // The kernel sets `num_sge` itself.
+            copy_inline(&mut sqe, sges)?;
+        } else {
+            sqe.num_sge = copy_sges(&mut sqe.sge, sges);
+        }
+        if self.ring.is_pending(name) {
+            return Err(Errno::ENOMEM);
+        }
+        self.ring.write(name, &sqe);
+        self.ring.publish(name, sqe_flags(wr.send_flags, reported));
+        Ok(Posted {
+            wr_id: wr.wr_id,
+            opcode: completion,
+            signaled,
+            reported,
+        })
+    }
+
+    fn publish(&mut self, first: u32, end: u32) -> bool {
+        // Where the list fills the ring, `first - 1` is one of its own.
+        end.wrapping_sub(first) == self.ring.capacity()
+            || !self.ring.will_be_seen(first.wrapping_sub(1))
+    }
+
+    fn take_back(&mut self, first: u32, end: u32) -> u32 {
+        // From the end, so that what stays is what the kernel took and all before it.
+        let mut back = end;
+        while back != first && self.ring.take_back(back.wrapping_sub(1)) {
+            back = back.wrapping_sub(1);
+        }
+        back
+    }
+
+    /// The kernel takes one entry at a time, when it is done with the one before
+    /// (linux 6.1 `siw_qp_tx.c: siw_qp_sq_process`).
+    fn is_past(&self, name: u32, end: u32) -> bool {
+        let next = name.wrapping_add(1);
+        next != end && !self.ring.is_pending(next)
+    }
+}
+
+fn sqe_flags(send_flags: u32, reported: bool) -> u16 {
+    [
+        (reported, flags::SIGNALLED),
+        (send_flags & IBV_SEND_SOLICITED != 0, flags::SOLICITED),
+        (send_flags & IBV_SEND_INLINE != 0, flags::INLINE),
+        (send_flags & IBV_SEND_FENCE != 0, flags::READ_FENCE),
+    ]
+    .into_iter()
+    .filter_map(|(set, flag)| set.then_some(flag))
+    .fold(0, |all, flag| all | flag)
+}
+
+/// Copies a scatter/gather list of at most [`MAX_SGE`] entries; how many.
+pub(super) fn copy_sges(to: &mut [Sge; siw::MAX_SGE], from: &[ibv_sge]) -> u8 {
+    let mut count = 0_u8;
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = Sge {
+            laddr: from.addr,
+            length: from.length,
+            lkey: from.lkey,
+        };
+        count = count.wrapping_add(1);
+    }
+    count
+}
+
+/// Copies the bytes that a gather list names behind the first entry, which holds their length.
+fn copy_inline(sqe: &mut Sqe, sges: &[ibv_sge]) -> Result<()> {
+    let [head, room @ ..] = &mut sqe.sge;
+    let mut room = room.as_mut_bytes();
+    for sge in sges {
+        let bytes = inline_bytes(sge)?;
+        let (to, rest) = room
+            .split_at_mut_checked(bytes.len())
+            .ok_or(Errno::EINVAL)?;
+        to.copy_from_slice(bytes);
+        head.length = head.length.saturating_add(sge.length);
+        room = rest;
+    }
+    Ok(())
+}

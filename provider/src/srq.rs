@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! `ibv_create_srq`, `ibv_modify_srq`, `ibv_query_srq`, `ibv_destroy_srq`.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use kernel_abi::uverbs;
+use rdma_core_sys::provider::verbs_srq;
+use rdma_core_sys::{IBV_SRQ_MAX_WR, ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_attr};
+
+use crate::boundary::{pointer, status};
+use crate::context::Context;
+use crate::cookie::{CookieBase, OwnerId, Queue};
+use crate::driver::{Driver, RecvRing, SrqResize};
+use crate::errno::{Errno, Result};
+use crate::ledger::SharedLedger;
+use crate::lock::lock;
+use crate::object;
+use crate::owners::Owner;
+use crate::post_recv::RecvQueue;
+
+/// An SRQ: libibverbs' half, then ours.
+#[repr(C)]
+pub(crate) struct Srq<D: Driver> {
+    base: UnsafeCell<verbs_srq>,
+    pub(crate) queue: Arc<SharedQueue<D>>,
+}
+
+/// What an SRQ's QPs share with it. They hold it too, so that it outlives them.
+#[derive(Debug)]
+pub(crate) struct SharedQueue<D: Driver> {
+    context: Arc<Context>,
+    pub(crate) id: OwnerId,
+    recv: Mutex<RecvQueue<D::Recvs, SharedLedger>>,
+}
+
+impl<D: Driver> fmt::Debug for Srq<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Srq")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D: Driver> Srq<D> {
+    /// The SRQ behind libibverbs' one.
+    ///
+    /// # Safety
+    ///
+    /// `srq` is NULL or an SRQ that [`create`] made for this driver, not yet destroyed.
+    pub(crate) unsafe fn of<'a>(srq: *mut ibv_srq) -> Option<&'a Self> {
+        // SAFETY: NULL or begins an `Srq`. libibverbs' half is behind an `UnsafeCell`.
+        unsafe { srq.cast::<Self>().as_ref() }
+    }
+}
+
+impl<D: Driver> SharedQueue<D> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RecvQueue<D::Recvs, SharedLedger>> {
+        lock(&self.recv)
+    }
+}
+
+impl<D: Driver> Drop for SharedQueue<D> {
+    /// The last holder may be a QP that is destroyed later: until then its CQEs find the ledger.
+    fn drop(&mut self) {
+        self.context.owners.release(self.id);
+    }
+}
+
+/// `ibv_create_srq`(3).
+///
+/// # Safety
+///
+/// As the man page asks.
+pub(crate) unsafe extern "C" fn create<D: Driver>(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_srq_init_attr,
+) -> *mut ibv_srq {
+    pointer(|| {
+        // SAFETY: a PD of ours, and so its context.
+        let ours = unsafe { Context::of((*pd).context) };
+        let mut srq = object::allocate::<Srq<D>>()?;
+        let base = srq.as_mut_ptr().cast::<ibv_srq>();
+        let mut request = uverbs::Request::<uverbs::CreateSrq>::zeroed();
+        let mut answer = uverbs::Response::<uverbs::CreateSrqResp, D::SrqAnswer>::zeroed();
+        // SAFETY: request and answer are as large as their sizes say; the SRQ is at its place.
+        Errno::check(unsafe {
+            (ours.library.calls.ibv_cmd_create_srq)(
+                pd,
+                base,
+                attr,
+                (&raw mut request).cast(),
+                size_of_val(&request),
+                (&raw mut answer).cast(),
+                size_of_val(&answer),
+            )
+        })?;
+        let destroy = ours.library.calls.ibv_cmd_destroy_srq;
+        // SAFETY: the caller's attributes, which the command has read and updated.
+        let attr = unsafe { &mut (*attr).attr };
+        let queue = SharedQueue::<D>::map(ours, &answer.driver, attr).inspect_err(|_| {
+            // SAFETY: the kernel's SRQ that was just made, known to nobody else. Its failure
+            // could not be told: the mapping's is.
+            let _ = unsafe { destroy(base) };
+        })?;
+        // SAFETY: inside the allocation.
+        unsafe { (&raw mut (*srq.as_mut_ptr()).queue).write(queue) };
+        Ok(Box::into_raw(srq).cast())
+    })
+}
+
+impl<D: Driver> SharedQueue<D> {
+    fn map(
+        context: Arc<Context>,
+        answer: &D::SrqAnswer,
+        attr: &mut ibv_srq_attr,
+    ) -> Result<Arc<Self>> {
+        let ring = D::map_srq(context.cmd_fd, answer, attr)?;
+        let ledger = SharedLedger::new(ring.capacity())?;
+        let id = context.owners.reserve()?;
+        let cookies = CookieBase::new(Queue::Shared, id);
+        let recv = Mutex::new(RecvQueue {
+            ring,
+            ledger,
+            cookies,
+        });
+        let queue = Arc::new(Self { context, id, recv });
+        queue
+            .context
+            .owners
+            .publish(id, Owner::srq(NonNull::from(&*queue)));
+        Ok(queue)
+    }
+}
+
+/// `ibv_modify_srq`(3). The ring is replaced by a larger or smaller one where the driver can.
+///
+/// # Safety
+///
+/// As the man page asks.
+pub(crate) unsafe extern "C" fn modify<D: Driver>(
+    srq: *mut ibv_srq,
+    attr: *mut ibv_srq_attr,
+    mask: c_int,
+) -> c_int {
+    status(|| {
+        // SAFETY: an SRQ of ours.
+        let queue = &unsafe { Srq::<D>::of(srq) }.ok_or(Errno::EINVAL)?.queue;
+        let modify = queue.context.library.calls.ibv_cmd_modify_srq;
+        // Nobody may post between the kernel's copy of the ring and our mapping of it.
+        let mut recv = queue.lock();
+        let mut resized = D::Resize::default();
+        let mut request = uverbs::Request::new(uverbs::ModifySrq::default(), resized.request());
+        // SAFETY: the caller's attributes; the request is as large as its size says, and may name
+        // `resized`, which outlives the call.
+        Errno::check(unsafe {
+            modify(
+                srq,
+                attr,
+                mask,
+                (&raw mut request).cast(),
+                size_of_val(&request),
+            )
+        })?;
+        let max_wr = c_int::try_from(IBV_SRQ_MAX_WR).map_err(|_| Errno::EINVAL)?;
+        if mask & max_wr != 0 {
+            let cmd_fd = queue.context.cmd_fd;
+            let RecvQueue { ring, ledger, .. } = &mut *recv;
+            let replaced = resized
+                .replace(cmd_fd, ring)
+                .and_then(|()| ledger.resize(ring.capacity()));
+            // The kernel has left the old ring: what would be posted there is lost.
+            replaced.inspect_err(|_| ledger.close())?;
+        }
+        Ok(())
+    })
+}
+
+/// `ibv_query_srq`(3).
+///
+/// # Safety
+///
+/// As the man page asks.
+pub(crate) unsafe extern "C" fn query<D: Driver>(
+    srq: *mut ibv_srq,
+    attr: *mut ibv_srq_attr,
+) -> c_int {
+    status(|| {
+        // SAFETY: an SRQ of ours.
+        let queue = &unsafe { Srq::<D>::of(srq) }.ok_or(Errno::EINVAL)?.queue;
+        let mut request = uverbs::Request::<uverbs::QuerySrq>::zeroed();
+        // SAFETY: the caller's attributes; the request is as large as its size says.
+        Errno::check(unsafe {
+            (queue.context.library.calls.ibv_cmd_query_srq)(
+                srq,
+                attr,
+                (&raw mut request).cast(),
+                size_of_val(&request),
+            )
+        })
+    })
+}
+
+/// `ibv_destroy_srq`(3): `EBUSY` while a QP uses it, and the SRQ stays as it is.
+///
+/// # Safety
+///
+/// As the man page asks.
+pub(crate) unsafe extern "C" fn destroy<D: Driver>(srq: *mut ibv_srq) -> c_int {
+    status(|| {
+        // SAFETY: an SRQ of ours.
+        let ours = unsafe { Srq::<D>::of(srq) }.ok_or(Errno::EINVAL)?;
+        // SAFETY: as above.
+        Errno::check(unsafe { (ours.queue.context.library.calls.ibv_cmd_destroy_srq)(srq) })?;
+        // SAFETY: `create` made it a box of `Srq`; the kernel has let go of it, and the caller does.
+        drop(unsafe { Box::from_raw(srq.cast::<Srq<D>>()) });
+        Ok(())
+    })
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! The caller's work requests, read with care.
+
+use std::ffi::c_int;
+use std::slice;
+
+use rdma_core_sys::{ibv_recv_wr, ibv_send_wr, ibv_sge};
+
+use crate::errno::{Errno, Result};
+
+/// A work request as the caller links them.
+pub(crate) trait WorkRequest {
+    fn next(&self) -> *mut Self;
+    /// Where the scatter/gather list is, and how many entries the caller says it has.
+    fn sg_list(&self) -> (*const ibv_sge, c_int);
+}
+
+impl WorkRequest for ibv_send_wr {
+    fn next(&self) -> *mut Self {
+        self.next
+    }
+
+    fn sg_list(&self) -> (*const ibv_sge, c_int) {
+        (self.sg_list, self.num_sge)
+    }
+}
+
+impl WorkRequest for ibv_recv_wr {
+    fn next(&self) -> *mut Self {
+        self.next
+    }
+
+    fn sg_list(&self) -> (*const ibv_sge, c_int) {
+        (self.sg_list, self.num_sge)
+    }
+}
+
+/// A caller's linked list of work requests.
+///
+/// # Invariants
+///
+/// `head` is NULL or points to a work request that is not changed while the list is in use, and so
+/// does the `next` of each. Each names its scatter/gather list, or says it has none.
+#[derive(Debug)]
+pub(crate) struct List<W> {
+    head: *mut W,
+}
+
+impl<W> List<W> {
+    /// # Safety
+    ///
+    /// `head` is NULL or heads a list of work requests that is valid, and not changed, as long as
+    /// the value and the references from it are used: what every post verb asks of its caller.
+    pub(crate) unsafe fn new(head: *mut W) -> Self {
+        Self { head }
+    }
+
+    /// The work request that comes next; NULL at the end.
+    pub(crate) fn head(&self) -> *mut W {
+        self.head
+    }
+}
+
+impl<W: WorkRequest> List<W> {
+    /// The work request that comes next, which stays the head until [`pass`](Self::pass).
+    pub(crate) fn peek(&self) -> Option<&W> {
+        // SAFETY: NULL or valid (invariant).
+        unsafe { self.head.as_ref() }
+    }
+
+    /// Goes on to the one after.
+    pub(crate) fn pass(&mut self) {
+        if let Some(wr) = self.peek() {
+            self.head = wr.next();
+        }
+    }
+}
+
+/// The scatter/gather list of a work request from a [`List`].
+///
+/// # Errors
+///
+/// `EINVAL` if there are fewer than 0 or more than `max` entries, or if they are nowhere.
+pub(crate) fn sges<W: WorkRequest>(wr: &W, max: u32) -> Result<&[ibv_sge]> {
+    let (list, count) = wr.sg_list();
+    let count = u32::try_from(count)
+        .ok()
+        .filter(|n| *n <= max)
+        .ok_or(Errno::EINVAL)?;
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if list.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // CAST: u32 fits usize on every target that libibverbs supports.
+    // SAFETY: a list's work request names its entries (invariant of `List`), which live as long.
+    Ok(unsafe { slice::from_raw_parts(list, count as usize) })
+}
+
+/// The bytes that an entry of a send with `IBV_SEND_INLINE` names, to be copied at once.
+///
+/// # Errors
+///
+/// `EINVAL` if there are bytes at address 0.
+pub(crate) fn inline_bytes(sge: &ibv_sge) -> Result<&[u8]> {
+    if sge.length == 0 {
+        return Ok(&[]);
+    }
+    let from = usize::try_from(sge.addr).map_err(|_| Errno::EINVAL)? as *const u8;
+    if from.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // CAST: u32 fits usize on every target that libibverbs supports.
+    // SAFETY: the caller of `ibv_post_send` names readable memory of its own.
+    Ok(unsafe { slice::from_raw_parts(from, sge.length as usize) })
+}
+
+/// The message length that the entries add up to.
+///
+/// # Errors
+///
+/// `EINVAL` if it does not fit 32 bits; no driver carries more than 2^31 bytes.
+pub(crate) fn message_len(sges: &[ibv_sge]) -> Result<u32> {
+    sges.iter()
+        .try_fold(0_u32, |len, sge| len.checked_add(sge.length))
+        .ok_or(Errno::EINVAL)
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! Model checks of the words that the provider and the kernel share.
+//!
+//! [`order`] is the provider's own file, compiled here against loom's atomics. Each test runs it in
+//! all interleavings with the kernel's side of the protocol, written from the kernel's source with
+//! the same barriers (`smp_load_acquire` is an Acquire load, `smp_store_release` a Release store,
+//! `smp_store_mb` a store and a SeqCst fence). A test named `…_without_…` shows that the property
+//! does not hold without the ordering it names.
+//!
+//! Loom explores the C11 model without load buffering; x86 is stronger, arm64 is not covered where
+//! the kernel's own side has no barrier.
+
+#![cfg(test)]
+
+mod atomic {
+    pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
+}
+
+#[path = "../../../provider/src/ring/order.rs"]
+#[expect(
+    dead_code,
+    reason = "a kernel that leaves the ring alone has no interleavings to model"
+)]
+mod order;
+
+mod index_ring;
+mod valid_ring;
