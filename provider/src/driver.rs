@@ -102,8 +102,8 @@ pub(crate) trait SendRing: Debug + Send {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the work request is malformed, `EOPNOTSUPP` if the driver does not have its
-    /// opcode. Nothing that the kernel could see is written then.
+    /// `EINVAL` if the work request is malformed, or the QP does not have its operation. Nothing that
+    /// the kernel could see is written then.
     fn write(
         &mut self,
         name: u32,
@@ -116,9 +116,9 @@ pub(crate) trait SendRing: Debug + Send {
     /// doorbell.
     fn publish(&mut self, first: u32, end: u32) -> bool;
 
-    /// Takes `first..end` back from a kernel that has refused the doorbell; the first one that it
-    /// took nevertheless, and all before it, stay. Returns the first that is back.
-    fn take_back(&mut self, first: u32, end: u32) -> u32;
+    /// Takes `first..end` back from a kernel that has refused the doorbell; false, and nothing is
+    /// taken back, if the kernel has begun with them nevertheless.
+    fn take_back(&mut self, first: u32, end: u32) -> bool;
 
     /// Whether the kernel is done with `name`, an entry that completes silently: it has gone on to
     /// the entry after the next one, so that not even a CQE of `name` is still under way.

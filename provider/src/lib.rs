@@ -27,6 +27,7 @@ mod errno;
 mod ledger;
 mod lock;
 mod mr;
+mod mw;
 mod object;
 mod ops;
 mod owners;

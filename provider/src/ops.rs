@@ -8,7 +8,7 @@ use rdma_core_sys::ContextOps;
 
 use crate::driver::Driver;
 use crate::rxe::Rxe;
-use crate::{ah, async_event, context, cq, mr, pd, poll_cq, post_recv, post_send, qp, srq};
+use crate::{ah, async_event, context, cq, mr, mw, pd, poll_cq, post_recv, post_send, qp, srq};
 
 /// The table for the devices of one driver.
 pub(crate) fn table<D: Driver>() -> ContextOps {
@@ -36,9 +36,22 @@ pub(crate) fn table<D: Driver>() -> ContextOps {
         destroy_qp: Some(qp::destroy::<D>),
         post_send: Some(post_send::post_send::<D>),
         post_recv: Some(post_recv::post_recv::<D>),
-        // iWARP has no datagrams, and so no addresses.
-        create_ah: (D::ID == Rxe::ID).then_some(ah::create),
-        destroy_ah: (D::ID == Rxe::ID).then_some(ah::destroy),
+        ..if D::ID == Rxe::ID {
+            rxe_only()
+        } else {
+            ContextOps::default()
+        }
+    }
+}
+
+/// What iWARP (datagrams) or siw (memory windows) does not have.
+fn rxe_only() -> ContextOps {
+    ContextOps {
+        create_ah: Some(ah::create),
+        destroy_ah: Some(ah::destroy),
+        alloc_mw: Some(mw::alloc),
+        bind_mw: Some(mw::bind),
+        dealloc_mw: Some(mw::dealloc),
         ..ContextOps::default()
     }
 }

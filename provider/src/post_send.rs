@@ -59,38 +59,41 @@ impl<D: Driver> Qp<D> {
     /// Accepts the list up to the first that is malformed, or for which there is no room.
     fn post_send(&self, mut list: List<ibv_send_wr>) -> Result<(), Refused<ibv_send_wr>> {
         loop {
-            let before = list.head();
-            let mut send = lock(&self.send);
-            let first = send.ledger.next();
-            let stop = send.write(&mut list);
-            let end = send.ledger.next();
-            if first != end && send.ring.publish(first, end) {
-                if send.unproven {
-                    if let Err(errno) = self.ring_unproven(&mut send, first, end) {
-                        return Err(Refused {
-                            errno,
-                            first: before,
-                        });
-                    }
-                } else {
-                    drop(send);
-                    // The kernel has the sends. One that it does not look at now is a dead QP's.
-                    let _ = self.doorbell.ring();
-                }
-            } else {
-                drop(send);
-            }
-            let errno = match stop {
-                Stop::End => return Ok(()),
-                Stop::Full if self.retire_silent() => continue,
-                Stop::Full => Errno::ENOMEM,
-                Stop::Malformed(errno) => errno,
+            let first = list.head();
+            let errno = match self.post_what_fits(&mut list) {
+                Ok(Stop::End) => return Ok(()),
+                Ok(Stop::Full) if self.retire_silent() => continue,
+                Ok(Stop::Full) => Errno::ENOMEM,
+                Ok(Stop::Malformed(errno)) => errno,
+                Err(errno) => return Err(Refused { errno, first }),
             };
             return Err(Refused {
                 errno,
                 first: list.head(),
             });
         }
+    }
+
+    /// Posts as much of the list as there is room for.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the QP is not in a state that takes sends: none of these was accepted.
+    fn post_what_fits(&self, list: &mut List<ibv_send_wr>) -> Result<Stop, Errno> {
+        let mut send = lock(&self.send);
+        let first = send.ledger.next();
+        let stop = send.write(list);
+        let end = send.ledger.next();
+        if first != end && send.ring.publish(first, end) {
+            if send.unproven {
+                self.ring_unproven(&mut send, first, end)?;
+            } else {
+                drop(send);
+                // The kernel has the sends. One that it does not look at now is a dead QP's.
+                let _ = self.doorbell.ring();
+            }
+        }
+        Ok(stop)
     }
 
     /// Rings for a QP of which the kernel alone knows whether it is connected.
@@ -103,22 +106,17 @@ impl<D: Driver> Qp<D> {
         first: u32,
         end: u32,
     ) -> Result<(), Errno> {
-        let Err(errno) = self.doorbell.ring() else {
-            send.unproven = false;
-            return Ok(());
-        };
-        let back = send.ring.take_back(first, end);
-        send.ledger.take_back(back);
-        if back != first {
-            // The kernel has taken some: it is in RTS by now, and will tell what becomes of them.
-            send.unproven = false;
-            return Ok(());
+        let refused = self.doorbell.ring().err();
+        if let Some(errno) = refused.filter(|_| send.ring.take_back(first, end)) {
+            send.ledger.take_back(first);
+            return Err(if errno == Errno::ENOTCONN {
+                Errno::EINVAL
+            } else {
+                errno
+            });
         }
-        Err(if errno == Errno::ENOTCONN {
-            Errno::EINVAL
-        } else {
-            errno
-        })
+        send.unproven = false;
+        Ok(())
     }
 
     /// Retires the oldest sends if they complete silently and the kernel is past them; whether any.

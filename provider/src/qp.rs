@@ -129,6 +129,10 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
         if attr.send_cq.is_null() || attr.recv_cq.is_null() {
             return Err(Errno::EINVAL);
         }
+        if attr.cap.max_send_wr == 1 {
+            // A silent send leaves the ledger when the kernel has gone on to the one after it.
+            attr.cap.max_send_wr = 2;
+        }
         let mut qp: Unborn<D> = object::allocate()?;
         let base = qp.as_mut_ptr().cast::<ibv_qp>();
         let mut request = uverbs::Request::<uverbs::CreateQp>::zeroed();

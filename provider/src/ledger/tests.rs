@@ -2,6 +2,8 @@
 
 //! The ledgers against a kernel that reorders, drops and repeats what it may.
 
+#![expect(clippy::arithmetic_side_effects, reason = "counts of a test")]
+
 use std::collections::VecDeque;
 
 use proptest::prelude::*;

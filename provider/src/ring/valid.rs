@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn ring() -> ValidRing<Rqe> {
-        ValidRing::over(Mapping::anonymous(4 * size_of::<Rqe>()), 4).unwrap()
+        ValidRing::over(Mapping::anonymous(ValidRing::<Rqe>::bytes(4).unwrap()), 4).unwrap()
     }
 
     /// The kernel takes an entry: it copies it, then clears its flags.

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 
 use kernel_abi::rxe::MmapInfo;
 use kernel_abi::uverbs::Wc;
-use rdma_core_sys::{ibv_wc, ibv_wc__bindgen_ty_1};
+use rdma_core_sys::{IBV_WC_GRH, IBV_WC_WITH_IMM, IBV_WC_WITH_INV, ibv_wc, ibv_wc__bindgen_ty_1};
 
 use crate::cookie::VOID;
 use crate::driver::{CompletionRing, Unread};
@@ -68,7 +68,7 @@ impl CompletionRing for Completions {
             },
             qp_num: cqe.qp_num,
             src_qp: cqe.src_qp,
-            wc_flags: cqe.wc_flags,
+            wc_flags: wc_flags(cqe.wc_flags),
             pkey_index: cqe.pkey_index,
             slid: cqe.slid,
             sl: cqe.sl,
@@ -98,5 +98,17 @@ impl CompletionRing for Completions {
         let index = self.after(self.next, ahead);
         let cqe = self.ring.read(index);
         self.ring.write(index, &Wc { wr_id: VOID, ..cqe });
+    }
+}
+
+/// The flags as libibverbs numbers them: the driver writes the kernel's own `enum ib_wc_flags`
+/// (linux 6.1 `rxe_resp.c: do_complete`), which has WITH_INVALIDATE in another place.
+fn wc_flags(kernel: u32) -> u32 {
+    const IB_WC_WITH_INVALIDATE: u32 = 1 << 2;
+    let same = kernel & (IBV_WC_GRH | IBV_WC_WITH_IMM);
+    if kernel & IB_WC_WITH_INVALIDATE == 0 {
+        same
+    } else {
+        same | IBV_WC_WITH_INV
     }
 }

@@ -77,7 +77,7 @@ impl Sends {
             IBV_WR_ATOMIC_FETCH_AND_ADD => (IBV_WC_FETCH_ADD, &[IBV_QPT_RC]),
             IBV_WR_LOCAL_INV => (IBV_WC_LOCAL_INV, &[IBV_QPT_RC, IBV_QPT_UC]),
             IBV_WR_BIND_MW => (IBV_WC_BIND_MW, &[IBV_QPT_RC, IBV_QPT_UC]),
-            _ => return Err(Errno::EOPNOTSUPP),
+            _ => return Err(Errno::EINVAL),
         };
         if types.contains(&self.qp_type) {
             Ok(small(completion))
@@ -220,9 +220,9 @@ impl SendRing for Sends {
         true
     }
 
-    /// Nothing: rxe refuses a doorbell by the state, which is checked before the ring is written.
-    fn take_back(&mut self, _first: u32, end: u32) -> u32 {
-        end
+    /// Never: rxe refuses a doorbell by the state, which is looked at before the ring is written.
+    fn take_back(&mut self, _first: u32, _end: u32) -> bool {
+        false
     }
 
     /// The consumer index moves when a WQE completes, just before its CQE is posted

@@ -48,7 +48,7 @@ fn operation(wr: &ibv_send_wr) -> Result<(u8, u8)> {
         IBV_WR_RDMA_READ => Ok((opcode::READ, small(IBV_WC_RDMA_READ))),
         // iWARP has neither immediate data nor atomics; siw binds and invalidates for kernel
         // users only.
-        _ => Err(Errno::EOPNOTSUPP),
+        _ => Err(Errno::EINVAL),
     }
 }
 
@@ -119,13 +119,17 @@ impl SendRing for Sends {
             || !self.ring.will_be_seen(first.wrapping_sub(1))
     }
 
-    fn take_back(&mut self, first: u32, end: u32) -> u32 {
-        // From the end, so that what stays is what the kernel took and all before it.
-        let mut back = end;
-        while back != first && self.ring.take_back(back.wrapping_sub(1)) {
-            back = back.wrapping_sub(1);
+    fn take_back(&mut self, first: u32, end: u32) -> bool {
+        // The kernel takes entries in order, so without the first it gets none.
+        if !self.ring.take_back(first) {
+            return false;
         }
-        back
+        let mut name = first.wrapping_add(1);
+        while name != end {
+            self.ring.take_back(name);
+            name = name.wrapping_add(1);
+        }
+        true
     }
 
     /// The kernel takes one entry at a time, when it is done with the one before
