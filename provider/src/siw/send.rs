@@ -97,6 +97,10 @@ impl SendRing for Sends {
         if has(IBV_SEND_INLINE) {
             // The kernel sets `num_sge` itself.
             copy_inline(&mut sqe, sges)?;
+        } else if let (true, [to, ..], [from]) = (is_read, &mut sqe.sge, sges) {
+            // Also an empty READ has its one entry.
+            *to = entry(from);
+            sqe.num_sge = 1;
         } else {
             sqe.num_sge = copy_sges(&mut sqe.sge, sges);
         }
@@ -152,18 +156,25 @@ fn sqe_flags(send_flags: u32, reported: bool) -> u16 {
     .fold(0, |all, flag| all | flag)
 }
 
-/// Copies a scatter/gather list of at most [`MAX_SGE`] entries; how many.
+/// Copies a scatter/gather list of at most [`MAX_SGE`] entries, leaving out empty ones; how many.
+///
+/// An empty entry before one with bytes makes the kernel follow a null pointer
+/// (linux 6.1, 6.12 `siw_qp_tx.c`: `siw_check_sgl_tx` looks up no memory for it, `siw_tx_hdt` uses it).
 pub(super) fn copy_sges(to: &mut [Sge; siw::MAX_SGE], from: &[ibv_sge]) -> u8 {
     let mut count = 0_u8;
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = Sge {
-            laddr: from.addr,
-            length: from.length,
-            lkey: from.lkey,
-        };
+    for (to, from) in to.iter_mut().zip(from.iter().filter(|sge| sge.length != 0)) {
+        *to = entry(from);
         count = count.wrapping_add(1);
     }
     count
+}
+
+fn entry(sge: &ibv_sge) -> Sge {
+    Sge {
+        laddr: sge.addr,
+        length: sge.length,
+        lkey: sge.lkey,
+    }
 }
 
 /// Copies the bytes that a gather list names behind the first entry, which holds their length.
