@@ -127,17 +127,12 @@ impl ValidCq {
         unsafe { at.cast::<u64>().write_unaligned(id) };
     }
 
-    /// Asks for an event at the next completion, or at the next solicited one.
-    pub(crate) fn arm(&self, solicited_only: bool) {
-        let wanted = if solicited_only {
-            notify::SOLICITED
-        } else {
-            notify::SOLICITED | notify::NEXT_COMPLETION
-        };
+    /// Asks for an event at the next completion.
+    pub(crate) fn arm(&self) {
         // SAFETY: inside the mapping and aligned (invariant; entries are a multiple of 8 bytes);
         // both sides access the word atomically.
         let word = unsafe { AtomicU32::from_ptr(self.control) };
-        order::arm(word, wanted);
+        order::arm(word, notify::SOLICITED | notify::NEXT_COMPLETION);
     }
 }
 
@@ -191,14 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn arming_asks_for_what_was_wanted() {
+    fn arming_asks_for_any_completion() {
         let cq = cq();
+        cq.arm();
         // SAFETY: the control word, inside the mapping, which this thread alone uses.
-        let word = || unsafe { cq.control.read() };
-        cq.arm(true);
-        assert_eq!(word(), notify::SOLICITED);
-        cq.arm(false);
-        assert_eq!(word(), notify::SOLICITED | notify::NEXT_COMPLETION);
+        let word = unsafe { cq.control.read() };
+        assert_eq!(word, notify::SOLICITED | notify::NEXT_COMPLETION);
     }
 
     #[test]

@@ -28,8 +28,8 @@ impl Completions {
         Ok(Self(ValidCq::map(cmd_fd, key, count)?))
     }
 
-    pub(super) fn arm(&self, solicited_only: bool) {
-        self.0.arm(solicited_only);
+    pub(super) fn arm(&self) {
+        self.0.arm();
     }
 }
 
