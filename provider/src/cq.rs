@@ -14,7 +14,7 @@ use rdma_core_sys::{ibv_comp_channel, ibv_context, ibv_cq};
 use crate::boundary::{pointer, status};
 use crate::context::Context;
 use crate::cookie::OwnerId;
-use crate::driver::{CompletionRing, Driver};
+use crate::driver::{CompletionRing, Driver, holds};
 use crate::errno::{Errno, Result};
 use crate::lock::lock;
 use crate::object;
@@ -151,7 +151,10 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
                 size_of_val(&answer),
             )
         })?;
-        let ring = D::map_cq(ours.cmd_fd, &answer.driver).inspect_err(|_| {
+        let asked = u32::try_from(cqe).map_err(|_| Errno::EIO);
+        let mapped = D::map_cq(ours.cmd_fd, &answer.driver)
+            .and_then(|ring| holds(ring.capacity(), asked?).map(|_| ring));
+        let ring = mapped.inspect_err(|_| {
             // SAFETY: the kernel's CQ that was just made, known to nobody else. Its failure
             // could not be told: the mapping's is.
             let _ = unsafe { (ours.library.calls.ibv_cmd_destroy_cq)(base) };

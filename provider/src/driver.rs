@@ -12,7 +12,7 @@ use rdma_core_sys::{ibv_qp_cap, ibv_qp_type, ibv_recv_wr, ibv_send_wr, ibv_srq_a
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::cq::Cq;
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
 use crate::ledger::{CqeOrder, Posted};
 
 /// One of the two kernel drivers.
@@ -159,6 +159,19 @@ pub(crate) trait CompletionRing: Debug + Send {
 
     /// Overwrites the cookie of the CQE that is `ahead` of the next one, so that it is passed over.
     fn void(&mut self, ahead: u32);
+}
+
+/// A ring's capacity, if it is what was asked for.
+///
+/// # Errors
+///
+/// `EIO` if the kernel's answer has fewer entries than it promised.
+pub(crate) fn holds(capacity: u32, asked: u32) -> Result<u32> {
+    if capacity < asked {
+        Err(Errno::EIO)
+    } else {
+        Ok(capacity)
+    }
 }
 
 /// What tells whose an unread CQE is.

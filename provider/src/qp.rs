@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::cookie::{Cookie, CookieBase, OwnerId, Queue};
 use crate::cq::{CompletionQueue, Cq};
 use crate::doorbell::Doorbell;
-use crate::driver::{Driver, RecvRing, SendRing};
+use crate::driver::{Driver, RecvRing, SendRing, holds};
 use crate::errno::{Errno, Result};
 use crate::ledger::{RecvLedger, SendLedger};
 use crate::lock::lock;
@@ -150,25 +150,30 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
             )
         })?;
         // SAFETY: the attributes name objects of ours, or NULL for no SRQ.
-        unsafe { finish(&ours, qp, attr, &answer.driver) }.inspect_err(|_| {
-            // SAFETY: the kernel's QP that was just made, known to nobody else; `finish` leaves
-            // the memory to us. Its failure could not be told: the other one is.
+        let born = unsafe { finish(&ours, &mut qp, attr, &answer.driver) };
+        let (id, send_key, recv_key) = born.inspect_err(|_| {
+            // SAFETY: the kernel's QP that was just made, known to nobody else. Its failure could
+            // not be told: the other one is.
             let _ = unsafe { (ours.library.calls.ibv_cmd_destroy_qp)(base) };
-        })
+        })?;
+        let qp = NonNull::from(Box::leak(qp)).cast::<Qp<D>>();
+        ours.owners.publish(id, Owner::qp(qp, send_key, recv_key));
+        Ok(qp.as_ptr().cast())
     })
 }
 
-/// Maps the rings, makes the ledgers, and lets completions find the QP.
+/// Maps the rings and makes the ledgers, which completes the QP; under which name completions are to
+/// find it, and the keys of the CQs that they come from.
 ///
 /// # Safety
 ///
 /// `attr` names CQs of ours, and an SRQ of ours or NULL.
 unsafe fn finish<D: Driver>(
     context: &Arc<Context>,
-    mut qp: Unborn<D>,
+    qp: &mut Unborn<D>,
     attr: &mut ibv_qp_init_attr,
     answer: &D::QpAnswer,
-) -> Result<*mut ibv_qp> {
+) -> Result<(OwnerId, usize, usize)> {
     // SAFETY: the caller's promise.
     let (send_cq, recv_cq, srq) = unsafe {
         let cq = |cq| {
@@ -179,17 +184,16 @@ unsafe fn finish<D: Driver>(
         (cq(attr.send_cq)?, cq(attr.recv_cq)?, Srq::<D>::of(attr.srq))
     };
     let cmd_fd = context.cmd_fd;
+    let asked = attr.cap;
     let sends = D::map_sq(cmd_fd, answer, attr.qp_type, &mut attr.cap)?;
-    let send_ledger = SendLedger::new(sends.capacity(), D::CQE_ORDER)?;
-    let own = match srq {
-        Some(_) => None,
-        None => match D::map_rq(cmd_fd, answer, &mut attr.cap)? {
-            Some(ring) => {
-                let ledger = RecvLedger::new(ring.capacity())?;
-                Some((ring, ledger))
-            }
-            None => None,
-        },
+    let send_ledger = SendLedger::new(holds(sends.capacity(), asked.max_send_wr)?, D::CQE_ORDER)?;
+    let own = if srq.is_some() {
+        None
+    } else {
+        let ring = D::map_rq(cmd_fd, answer, &mut attr.cap)?;
+        let capacity = ring.as_ref().map_or(0, RecvRing::capacity);
+        let ledger = RecvLedger::new(holds(capacity, asked.max_recv_wr)?)?;
+        ring.map(|ring| (ring, ledger))
     };
     send_cq.attach()?;
     recv_cq.attach().inspect_err(|_| send_cq.give_up_attach())?;
@@ -216,10 +220,10 @@ unsafe fn finish<D: Driver>(
         signal_all: attr.sq_sig_all != 0,
         unproven: D::CONNECTS_UNSEEN,
     });
-    let (send_key, recv_key) = (send_cq.key(), recv_cq.key());
+    let born = (id, send_cq.key(), recv_cq.key());
     let at = qp.as_mut_ptr();
     // SAFETY: all inside the allocation; libibverbs' half is done, and these are all of ours.
-    let at = unsafe {
+    unsafe {
         let qp_handle = (*at.cast::<ibv_qp>()).handle;
         (&raw mut (*at).id).write(id);
         (&raw mut (*at).doorbell).write(Doorbell { cmd_fd, qp_handle });
@@ -227,12 +231,8 @@ unsafe fn finish<D: Driver>(
         (&raw mut (*at).recv).write(recv);
         (&raw mut (*at).send_cq).write(send_cq);
         (&raw mut (*at).recv_cq).write(recv_cq);
-        NonNull::from(Box::leak(qp.assume_init()))
-    };
-    context
-        .owners
-        .publish(id, Owner::qp(at, send_key, recv_key));
-    Ok(at.as_ptr().cast())
+    }
+    Ok(born)
 }
 
 /// `ibv_modify_qp`(3).

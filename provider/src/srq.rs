@@ -15,7 +15,7 @@ use rdma_core_sys::{IBV_SRQ_MAX_WR, ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_
 use crate::boundary::{pointer, status};
 use crate::context::Context;
 use crate::cookie::{CookieBase, OwnerId, Queue};
-use crate::driver::{Driver, RecvRing, SrqResize};
+use crate::driver::{Driver, RecvRing, SrqResize, holds};
 use crate::errno::{Errno, Result};
 use crate::ledger::SharedLedger;
 use crate::lock::lock;
@@ -119,8 +119,9 @@ impl<D: Driver> SharedQueue<D> {
         answer: &D::SrqAnswer,
         attr: &mut ibv_srq_attr,
     ) -> Result<Arc<Self>> {
+        let asked = attr.max_wr;
         let ring = D::map_srq(context.cmd_fd, answer, attr)?;
-        let ledger = SharedLedger::new(ring.capacity())?;
+        let ledger = SharedLedger::new(holds(ring.capacity(), asked)?)?;
         let id = context.owners.reserve()?;
         let cookies = CookieBase::new(Queue::Shared, id);
         let recv = Mutex::new(RecvQueue {
@@ -170,9 +171,12 @@ pub(crate) unsafe extern "C" fn modify<D: Driver>(
         if mask & max_wr != 0 {
             let cmd_fd = queue.context.cmd_fd;
             let RecvQueue { ring, ledger, .. } = &mut *recv;
+            // SAFETY: the caller's attributes.
+            let asked = unsafe { (*attr).max_wr };
             let replaced = resized
                 .replace(cmd_fd, ring)
-                .and_then(|()| ledger.resize(ring.capacity()));
+                .and_then(|()| holds(ring.capacity(), asked))
+                .and_then(|capacity| ledger.resize(capacity));
             // The kernel has left the old ring: what would be posted there is lost.
             replaced.inspect_err(|_| ledger.close())?;
         }
