@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+//! Builds `siw.ko`, which Debian's kernels leave out, from Debian's own kernel source.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Context, Error, Result};
+use crate::process::{progress, run, tool};
+
+const SOURCE: &str = "drivers/infiniband/sw/siw";
+
+/// Builds the module for the kernel `release`, whose headers and source are unpacked below `root`.
+pub(crate) fn build(root: &Path, release: &str) -> Result<PathBuf> {
+    progress(&format!("building siw for {release}"));
+    // Kbuild splits paths at these, whatever the quoting.
+    if root.to_string_lossy().contains([' ', ':', '\t']) {
+        return Err(Error::new(format!(
+            "kbuild cannot work below \"{}\"",
+            root.display()
+        )));
+    }
+    let packages = root.join("usr/src");
+    let tarball = find(&packages, "linux-source-", ".tar.xz")?;
+    run(tool("tar")
+        .args([
+            "--extract",
+            "--xz",
+            "--strip-components=1",
+            "--wildcards",
+            "--file",
+        ])
+        .arg(&tarball)
+        .arg("--directory")
+        .arg(root)
+        .arg(format!("*/{SOURCE}/*")))?;
+    let headers = packages.join(format!("linux-headers-{release}"));
+    relocate(&headers.join("Makefile"), &packages)?;
+    let source = root.join(SOURCE);
+    run(tool("make")
+        .arg("--silent")
+        .arg("-C")
+        .arg(&headers)
+        .arg(format!("M={}", source.display()))
+        // Type information for BPF would need pahole and the whole vmlinux.
+        .args([
+            "CONFIG_RDMA_SIW=m",
+            "CONFIG_DEBUG_INFO_BTF_MODULES=",
+            "modules",
+        ]))?;
+    Ok(source.join("siw.ko"))
+}
+
+/// Lets the headers' Makefile include its common half from where it was unpacked.
+fn relocate(makefile: &Path, packages: &Path) -> Result<()> {
+    let name = || makefile.display().to_string();
+    let text = fs::read_to_string(makefile).context(name)?;
+    let moved = text.replace("/usr/src/", &format!("{}/", packages.display()));
+    fs::write(makefile, moved).context(name)
+}
+
+fn find(dir: &Path, prefix: &str, suffix: &str) -> Result<PathBuf> {
+    let entries = fs::read_dir(dir).context(|| dir.display().to_string())?;
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(prefix) && name.ends_with(suffix)
+        })
+        .ok_or_else(|| Error::new(format!("{} has no {prefix}*{suffix}", dir.display())))
+}
