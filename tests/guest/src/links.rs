@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! The devices under test: one rxe and one siw link, each on a dummy interface of its own.
+
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+/// The driver that a case runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// Soft-RoCE, `rdma_rxe`.
+    Rxe,
+    /// Soft-iWARP, `siw`.
+    Siw,
+}
+
+impl Device {
+    /// Both drivers.
+    pub const ALL: [Self; 2] = [Self::Rxe, Self::Siw];
+
+    /// Name of the RDMA device that [`Links`] creates.
+    #[must_use]
+    pub fn ibdev(self) -> &'static str {
+        self.pick("rxe_t", "siw_t")
+    }
+
+    /// Name of the network interface below it.
+    #[must_use]
+    pub fn netdev(self) -> &'static str {
+        self.pick("lw_rxe", "lw_siw")
+    }
+
+    /// Address of that interface, from TEST-NET-3 (RFC 5737); the prefix is 25 bits long.
+    #[must_use]
+    pub fn address(self) -> Ipv4Addr {
+        self.pick(
+            Ipv4Addr::new(203, 0, 113, 1),
+            Ipv4Addr::new(203, 0, 113, 129),
+        )
+    }
+
+    /// One of two values, by driver.
+    #[must_use]
+    pub fn pick<T>(self, rxe: T, siw: T) -> T {
+        match self {
+            Self::Rxe => rxe,
+            Self::Siw => siw,
+        }
+    }
+
+    /// Name of the file of the stock provider, up to the ABI number.
+    #[must_use]
+    pub fn stock_provider(self) -> &'static str {
+        self.pick("librxe-rdmav", "libsiw-rdmav")
+    }
+}
+
+impl fmt::Display for Device {
+    /// Writes the link type, as `rdma link add … type` wants it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.pick("rxe", "siw"))
+    }
+}
+
+/// The links of both devices; dropping it removes them.
+///
+/// The runner's parent process holds it, so that no case, however it ends, can leave them behind.
+#[derive(Debug)]
+pub struct Links(());
+
+impl Links {
+    /// Creates the interfaces and the links, after removing what a killed run may have left.
+    ///
+    /// # Errors
+    ///
+    /// The message of the first `ip` or `rdma` command that failed.
+    pub fn create() -> io::Result<Self> {
+        for device in Device::ALL {
+            // Fails when there is nothing to remove, which is the usual case.
+            drop(run(&format!("ip link delete {}", device.netdev())));
+        }
+        let links = Self(());
+        for device in Device::ALL {
+            let (netdev, ibdev, address) = (device.netdev(), device.ibdev(), device.address());
+            run(&format!("ip link add {netdev} type dummy"))?;
+            run(&format!("ip address add {address}/25 dev {netdev}"))?;
+            set_up(device)?;
+            run(&format!(
+                "rdma link add {ibdev} type {device} netdev {netdev}"
+            ))?;
+        }
+        Ok(links)
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        for device in Device::ALL {
+            // Removing the interface removes the RDMA link with it.
+            if let Err(error) = run(&format!("ip link delete {}", device.netdev())) {
+                eprintln!("guest: {error}");
+            }
+        }
+    }
+}
+
+/// Brings the interface of `device` up.
+///
+/// # Errors
+///
+/// The message of `ip`.
+pub fn set_up(device: Device) -> io::Result<()> {
+    run(&format!("ip link set {} up", device.netdev())).map(drop)
+}
+
+/// Takes the interface of `device` down.
+///
+/// # Errors
+///
+/// The message of `ip`.
+pub fn set_down(device: Device) -> io::Result<()> {
+    run(&format!("ip link set {} down", device.netdev())).map(drop)
+}
+
+/// Runs a command, given as words between spaces, and returns what it printed.
+///
+/// # Errors
+///
+/// That it could not be started, or what it wrote to stderr when it failed.
+pub fn run(command: &str) -> io::Result<String> {
+    let mut words = command.split_whitespace();
+    let output = Command::new(words.next().unwrap_or_default())
+        .args(words)
+        .output()
+        .map_err(|error| io::Error::new(error.kind(), format!("{command}: {error}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("{command}: {}", complaint.trim())))
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! The completion queue.
+
+use std::ffi::c_int;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::context::none;
+use super::{CompChannel, Context, Wc, check, destroyed, object, sys};
+
+/// How long a completion may take before its absence is a failure; generous, because an emulated
+/// machine on a busy host is slow.
+pub const PATIENCE: Duration = Duration::from_secs(8);
+
+/// A completion queue, `ibv_cq`.
+#[derive(Debug)]
+pub struct Cq {
+    raw: NonNull<sys::ibv_cq>,
+    _channel: Option<Arc<CompChannel>>,
+    _context: Arc<Context>,
+}
+
+// SAFETY: libibverbs allows any thread to use a CQ, and the wrapper holds no other state.
+unsafe impl Send for Cq {}
+// SAFETY: as above.
+unsafe impl Sync for Cq {}
+
+impl Cq {
+    /// Creates a CQ of at least `entries` entries without a channel.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_create_cq`.
+    pub fn create(context: &Arc<Context>, entries: usize) -> io::Result<Arc<Self>> {
+        Self::build(context, entries, None)
+    }
+
+    /// Creates a CQ of at least `entries` entries whose events go to `channel`.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_create_cq`.
+    pub fn on_channel(channel: &Arc<CompChannel>, entries: usize) -> io::Result<Arc<Self>> {
+        Self::build(channel.context(), entries, Some(channel))
+    }
+
+    fn build(
+        context: &Arc<Context>,
+        entries: usize,
+        channel: Option<&Arc<CompChannel>>,
+    ) -> io::Result<Arc<Self>> {
+        let entries = c_int::try_from(entries).map_err(io::Error::other)?;
+        let raw_channel = channel.map_or(none(), |channel| channel.raw());
+        // SAFETY: context and channel are alive and belong together.
+        let raw =
+            object(unsafe { sys::ibv_create_cq(context.raw(), entries, none(), raw_channel, 0) })?;
+        Ok(Arc::new(Self {
+            raw,
+            _channel: channel.cloned(),
+            _context: Arc::clone(context),
+        }))
+    }
+
+    /// The object that libibverbs knows.
+    #[must_use]
+    pub fn raw(&self) -> *mut sys::ibv_cq {
+        self.raw.as_ptr()
+    }
+
+    /// Polls once for at most `room.len()` completions and returns how many came.
+    ///
+    /// # Errors
+    ///
+    /// What `ibv_poll_cq` returns when it fails, as a positive errno if it is one.
+    pub fn poll(&self, room: &mut [Wc]) -> io::Result<usize> {
+        let entries = c_int::try_from(room.len()).map_err(io::Error::other)?;
+        // SAFETY: the CQ is alive, and the room holds `entries` completions: `Wc` is a transparent
+        // `ibv_wc`.
+        let taken = unsafe { sys::inline::poll_cq(self.raw(), entries, room.as_mut_ptr().cast()) };
+        usize::try_from(taken).map_err(|_| io::Error::from_raw_os_error(taken.wrapping_neg()))
+    }
+
+    /// Polls once for one completion.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::poll`].
+    pub fn poll_one(&self) -> io::Result<Option<Wc>> {
+        let mut room = [Wc::untouched()];
+        Ok((self.poll(&mut room)? == 1).then_some(room[0]))
+    }
+
+    /// Waits, by polling, for exactly `count` completions.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::poll`], or `TimedOut` with what did come if [`PATIENCE`] has passed.
+    pub fn take(&self, count: usize) -> io::Result<Vec<Wc>> {
+        let start = Instant::now();
+        let mut taken = Vec::with_capacity(count);
+        while taken.len() < count {
+            match self.poll_one()? {
+                Some(wc) => taken.push(wc),
+                None if start.elapsed() < PATIENCE => thread::yield_now(),
+                None => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        format!(
+                            "{} of {count} completions within {PATIENCE:?}: {taken:?}",
+                            taken.len()
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Waits, by polling, for one completion.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::take`].
+    pub fn take_one(&self) -> io::Result<Wc> {
+        self.take(1).map(|taken| taken[0])
+    }
+
+    /// Asks for an event with the next completion, or with the next solicited one.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_req_notify_cq`.
+    pub fn arm(&self, solicited_only: bool) -> io::Result<()> {
+        // SAFETY: the CQ is alive.
+        check(unsafe { sys::inline::req_notify_cq(self.raw(), c_int::from(solicited_only)) })
+    }
+}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        // SAFETY: the CQ is ours, and every QP on it holds an `Arc` of it.
+        destroyed("ibv_destroy_cq", unsafe { sys::ibv_destroy_cq(self.raw()) });
+    }
+}
