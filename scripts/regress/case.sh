@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+#
+# Cases: two stock programs talk to each other, and one line on stdout says how it went.
+#   ok NAME
+#   not ok NAME: reason
+#   skip NAME: reason
+# What the programs of a failed case said goes to stderr. The script ends with 1 if any case failed.
+
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=scripts/regress/provider.sh
+. "$here/provider.sh"
+# shellcheck source=scripts/regress/device.sh
+. "$here/device.sh"
+
+DEADLINE=${DEADLINE:-30} # seconds for a client, and half of what a server has; an emulated guest is slow
+PORT=7301                # each case has its own, so that no TIME_WAIT of the last one is in its way
+FAILED=0
+LOGS=$(mktemp -d)
+SERVER=
+
+begin() { # rxe|siw
+    trap end EXIT
+    open_device "$1"
+}
+
+end() {
+    local status=$?
+    stop_server
+    close_device
+    rm -rf "$LOGS"
+    ((status)) || exit "$FAILED"
+}
+
+pass() { echo "ok $1"; }
+skip() { echo "skip $1: $2"; }
+fail() {
+    echo "not ok $1: $2"
+    FAILED=1
+    tail -n 20 "$LOGS"/* | sed "s/^/$1 | /" >&2
+}
+
+# A server is ready when its TCP socket listens, if it exchanges addresses itself ...
+tcp_listens() { [[ $(ss -Hltn "sport = :$PORT") ]]; }
+
+# ... or when rdma_listen on DEVICE is over: the cm_id says LISTEN from its begin on, and the program sleeps after it.
+cm_listens() {
+    local ids
+    ids=$(rdma resource show cm_id link "$DEVICE")
+    [[ $ids =~ "state LISTEN ps "[A-Z]+" pid "([0-9]+)[^$'\n']*:${PORT}[[:space:]] ]] &&
+        [[ $(<"/proc/${BASH_REMATCH[1]}/stat") == *") S "* ]]
+}
+
+# Starts a server and returns when it listens, or fails when it ended before.
+start_server() { # tcp_listens|cm_listens PROGRAM [ARGUMENT...]
+    local ready=$1
+    shift
+    timeout -k 2 $((2 * DEADLINE)) "$@" &>"$LOGS/server" &
+    SERVER=$!
+    until "$ready"; do
+        kill -0 "$SERVER" 2>/dev/null || return 1
+        sleep 0.05
+    done
+}
+
+stop_server() {
+    [[ $SERVER ]] || return 0
+    kill "$SERVER" 2>/dev/null || true
+    wait "$SERVER" || true
+    SERVER=
+}
+
+# Runs a client against a server that listens on PORT; both must end well. Optional, as variables before the call:
+#   EXPECT=REGEX   the client must also have said this
+#   STAYS=yes      the server does not end, and must still be there when the client has ended
+#   AGAIN=REGEX    what the programs say when they fail by a race of their own; they get two more tries
+tcp_case() { talk tcp_listens "$@"; } # NAME SERVER [ARGUMENT...] -- CLIENT [ARGUMENT...]
+cm_case() { talk cm_listens "$@"; }   # the same
+talk() {
+    local ready=$1 name=$2 server=() tries=3 reason
+    shift 2
+    while [[ $1 != -- ]]; do
+        server+=("$1")
+        shift
+    done
+    shift
+    if ! command -v "${server[0]}" >/dev/null; then
+        skip "$name" "${server[0]} is not installed"
+        return
+    fi
+    while true; do
+        reason=
+        attempt "$@"
+        if [[ $reason ]] && ((--tries)) && others_fault; then
+            echo "$name: $reason; again" >&2
+            continue
+        fi
+        break
+    done
+    if [[ $reason ]]; then fail "$name" "$reason"; else pass "$name"; fi
+    PORT=$((PORT + 1))
+}
+
+attempt() { # CLIENT [ARGUMENT...]; part of talk, sets its reason
+    local status=0
+    rm -f "$LOGS"/*
+    if ! start_server "$ready" "${server[@]}"; then
+        wait "$SERVER" || status=$?
+        SERVER=
+        reason="the server ended before it listened: $(ending "$status" server)"
+        return
+    fi
+    timeout -k 2 "$DEADLINE" "$@" &>"$LOGS/client" || status=$?
+    if ((status)); then
+        reason="client: $(ending "$status" client)"
+    elif ! grep -q -- "${EXPECT:-}" "$LOGS/client"; then
+        reason="the client never said '$EXPECT'"
+    elif [[ ${STAYS:-} ]]; then
+        kill -0 "$SERVER" 2>/dev/null || reason="the server did not stay"
+    else
+        wait "$SERVER" || status=$?
+        SERVER=
+        ((status == 0)) || reason="server: $(ending "$status" server)"
+    fi
+    unread >"$LOGS/unread"
+    stop_server
+}
+
+ending() { # STATUS server|client
+    case $1 in
+    124 | 137) echo "still ran after its time" ;;
+    *) echo "status $1, last words: $(grep -v '^[[:space:]]*$' "$LOGS/$2" | tail -n 1)" ;;
+    esac
+}
+
+# What the server's TCP connections hold that nobody has read. On siw that is the mark of a race in siw_accept (linux 6.1 to
+# 6.12): it answers the client first and puts the QP's receive upcall on the socket then, and a first message that comes in
+# between waits there for a second one.
+unread() { ss -Htn state established "sport = :$PORT" | awk '$1 > 0'; }
+
+others_fault() { [[ -s $LOGS/unread ]] || { [[ ${AGAIN:-} ]] && grep -qE -- "$AGAIN" "$LOGS"/*; }; }

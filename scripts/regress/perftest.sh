@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+#
+# One perftest program on DEVICE, few iterations: the verbs are under test, not their speed.
+
+# Its races, when it connects by rdma_cm:
+# - the client may connect again before the server listens again (rdma_cm_server_connection), and crashes when refused;
+# - the client goes as soon as it has the server's last message, and siw may then complete that SEND with LOC_QP_OP_ERR, cut
+#   off in siw_qp_sq_process.
+perftest() { # tcp|cm NAME PROGRAM [ARGUMENT...]
+    local end=("ib_$3" -d "$DEVICE" -p "$PORT" -n 50 -F "${@:4}")
+    [[ $3 == atomic_* ]] || end+=(-s 1024)
+    AGAIN='Failed to connect RDMA CM events|Failed to close connection' \
+        "$1_case" "$2" "${end[@]}" -- "${end[@]}" "$ADDRESS"
+}
+
+# What can be varied on both drivers.
+variants() {
+    perftest cm send_bw-cm-4qps send_bw -R -q 4
+    perftest cm send_bw-cm-both-ways send_bw -R -b
+    perftest cm send_bw-cm-post-list send_bw -R -l 10
+    perftest cm send_bw-cm-srq send_bw -R --use-srq
+    perftest cm send_lat-cm-srq send_lat -R --use-srq
+    perftest cm send_lat-cm-events send_lat -R -e
+    perftest cm send_lat-cm-inline send_lat -R -I 64 -s 64
+    perftest cm write_bw-cm-4qps write_bw -R -q 4
+    perftest cm read_bw-cm-4qps read_bw -R -q 4
+    perftest cm read_bw-cm-events read_bw -R -e -t 10 -Q 10
+}
