@@ -19,7 +19,7 @@ open_device() { # rxe|siw
         exit 2
     fi
     # Wherever modules come from: if one is missing after this, rdma link add says so.
-    modprobe -qa ib_uverbs rdma_ucm "$([[ $1 == rxe ]] && echo rdma_rxe || echo siw)" || true
+    modprobe -qa ib_uverbs rdma_ucm "$([[ $1 == rxe ]] && echo rdma_rxe || echo siw)" 2>/dev/null || true
     close_device # of a run that was killed
     ip link add "$NETDEV" type dummy
     ip address add "$ADDRESS/25" dev "$NETDEV"

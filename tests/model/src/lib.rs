@@ -2,7 +2,7 @@
 
 //! Model checks of the words that the provider and the kernel share.
 //!
-//! [`order`] is the provider's own file, compiled here against loom's atomics. Each test runs it in
+//! `order` is the provider's own file, compiled here against loom's atomics. Each test runs it in
 //! all interleavings with the kernel's side of the protocol, written from the kernel's source with
 //! the same barriers (`smp_load_acquire` is an Acquire load, `smp_store_release` a Release store,
 //! `smp_store_mb` a store and a SeqCst fence). A test named `…_without_…` shows that the property
