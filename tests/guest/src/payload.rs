@@ -69,21 +69,18 @@ pub fn message(number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Cuts `len` bytes into `pieces` random pieces, none of them empty.
-///
-/// # Panics
-///
-/// If there are fewer bytes than pieces.
+/// Cuts `len` bytes into `pieces` random pieces, none of them empty if there are enough bytes.
 #[must_use]
 pub fn cut(random: &mut Random, len: usize, pieces: usize) -> Vec<usize> {
-    let spare = len - pieces;
+    let least = usize::from(len >= pieces);
+    let spare = len - least * pieces;
     let mut marks: Vec<usize> = (1..pieces).map(|_| random.between(0, spare)).collect();
     marks.sort_unstable();
     marks.push(spare);
     let mut from = 0;
     marks
         .iter()
-        .map(|&mark| mark - std::mem::replace(&mut from, mark) + 1)
+        .map(|&mark| mark - std::mem::replace(&mut from, mark) + least)
         .collect()
 }
 
@@ -99,6 +96,8 @@ mod tests {
             assert_eq!(lengths.len(), pieces);
             assert_eq!(lengths.iter().sum::<usize>(), 1000);
             assert!(!lengths.contains(&0));
+            let lengths = cut(&mut random, pieces - 1, pieces);
+            assert_eq!((lengths.len(), lengths.iter().sum()), (pieces, pieces - 1));
         }
     }
 
