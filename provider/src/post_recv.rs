@@ -12,46 +12,11 @@ use crate::boundary::{Refused, post};
 use crate::cookie::CookieBase;
 use crate::driver::{Driver, RecvRing};
 use crate::errno::Errno;
-use crate::ledger::{RecvLedger, SharedLedger};
+use crate::ledger::Receives;
 use crate::lock::lock;
 use crate::qp::Qp;
 use crate::srq::Srq;
 use crate::wr::List;
-
-/// The ledger of a receive queue, as a post needs it.
-pub(crate) trait Receives {
-    fn is_full(&self) -> bool;
-    fn next(&self) -> u32;
-    fn push(&mut self, wr_id: u64);
-}
-
-impl Receives for RecvLedger {
-    fn is_full(&self) -> bool {
-        Self::is_full(self)
-    }
-
-    fn next(&self) -> u32 {
-        Self::next(self)
-    }
-
-    fn push(&mut self, wr_id: u64) {
-        Self::push(self, wr_id);
-    }
-}
-
-impl Receives for SharedLedger {
-    fn is_full(&self) -> bool {
-        Self::is_full(self)
-    }
-
-    fn next(&self) -> u32 {
-        Self::next(self)
-    }
-
-    fn push(&mut self, wr_id: u64) {
-        Self::push(self, wr_id);
-    }
-}
 
 /// A receive queue, a QP's own or an SRQ's. Under its lock.
 #[derive(Debug)]

@@ -23,6 +23,19 @@ pub(crate) use shared::SharedLedger;
 
 use crate::errno::{Errno, Result};
 
+/// What posting to a receive queue asks of its ledger.
+pub(crate) trait Receives {
+    fn is_full(&self) -> bool;
+
+    /// The name of the next entry to be pushed.
+    fn next(&self) -> u32;
+
+    /// Enters an accepted receive under the name [`next`](Self::next) gave.
+    ///
+    /// The caller has seen that the ledger is not full.
+    fn push(&mut self, wr_id: u64);
+}
+
 /// A zeroed slice whose length is `depth` rounded up to a power of two, and the index mask for it.
 ///
 /// # Errors

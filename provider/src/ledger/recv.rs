@@ -2,7 +2,7 @@
 
 //! The ledger of a QP's own receive queue.
 
-use super::entries;
+use super::{Receives, entries};
 use crate::errno::Result;
 
 /// The caller's `wr_id`s of outstanding receives, in posting order.
@@ -41,27 +41,8 @@ impl RecvLedger {
         })
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.outstanding() >= self.depth
-    }
-
     fn outstanding(&self) -> u32 {
         self.tail.wrapping_sub(self.head)
-    }
-
-    /// The name of the next entry to be pushed.
-    pub(crate) fn next(&self) -> u32 {
-        self.tail
-    }
-
-    /// Enters an accepted receive under the name [`next`](Self::next) gave.
-    ///
-    /// The caller has seen that the ledger is not full.
-    pub(crate) fn push(&mut self, wr_id: u64) {
-        debug_assert!(!self.is_full());
-        let index = self.index(self.tail);
-        self.wr_ids[index] = wr_id;
-        self.tail = self.tail.wrapping_add(1);
     }
 
     /// Forgets all outstanding entries.
@@ -84,5 +65,26 @@ impl RecvLedger {
     fn index(&self, name: u32) -> usize {
         // CAST: u32 fits usize on every target that libibverbs supports.
         (name & self.mask) as usize
+    }
+}
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "masked: there are mask + 1 entries"
+)]
+impl Receives for RecvLedger {
+    fn is_full(&self) -> bool {
+        self.outstanding() >= self.depth
+    }
+
+    fn next(&self) -> u32 {
+        self.tail
+    }
+
+    fn push(&mut self, wr_id: u64) {
+        debug_assert!(!self.is_full());
+        let index = self.index(self.tail);
+        self.wr_ids[index] = wr_id;
+        self.tail = self.tail.wrapping_add(1);
     }
 }

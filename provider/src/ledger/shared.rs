@@ -2,7 +2,7 @@
 
 //! The ledger of an SRQ.
 
-use super::entries;
+use super::{Receives, entries};
 use crate::errno::Result;
 
 /// Bits of an entry's name that say which place it has; the rest count the reuses of that place.
@@ -36,10 +36,6 @@ pub(crate) struct SharedLedger {
     fresh: u32,
 }
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "free and fresh places are inside: no more than depth are taken, and there are at least depth"
-)]
 impl SharedLedger {
     /// An empty ledger for at most `depth` outstanding receives.
     ///
@@ -79,41 +75,6 @@ impl SharedLedger {
         self.depth = 0;
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.outstanding >= self.depth
-    }
-
-    /// The name of the next entry to be pushed.
-    pub(crate) fn next(&self) -> u32 {
-        let place = if self.first_free == NONE {
-            self.fresh
-        } else {
-            self.first_free
-        };
-        Self::name(place, self.places[Self::index(place)].life.wrapping_add(1))
-    }
-
-    /// Enters an accepted receive under the name [`next`](Self::next) gave.
-    ///
-    /// The caller has seen that the ledger is not full.
-    pub(crate) fn push(&mut self, wr_id: u64) {
-        debug_assert!(!self.is_full());
-        let place = if self.first_free == NONE {
-            let place = self.fresh;
-            self.fresh = place.wrapping_add(1);
-            place
-        } else {
-            let place = self.first_free;
-            let [a, b, c, d, ..] = self.places[Self::index(place)].content.to_le_bytes();
-            self.first_free = u32::from_le_bytes([a, b, c, d]);
-            place
-        };
-        let place = &mut self.places[Self::index(place)];
-        place.content = wr_id;
-        place.life = place.life.wrapping_add(1);
-        self.outstanding = self.outstanding.wrapping_add(1);
-    }
-
     /// Retires entry `name` for its CQE; `None` if it is not outstanding.
     pub(crate) fn complete(&mut self, name: u32) -> Option<u64> {
         let at = name & PLACE_MASK;
@@ -144,5 +105,42 @@ impl SharedLedger {
     fn index(place: u32) -> usize {
         // CAST: u32 fits usize on every target that libibverbs supports.
         place as usize
+    }
+}
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "free and fresh places are inside: no more than depth are taken, and there are at least depth"
+)]
+impl Receives for SharedLedger {
+    fn is_full(&self) -> bool {
+        self.outstanding >= self.depth
+    }
+
+    fn next(&self) -> u32 {
+        let place = if self.first_free == NONE {
+            self.fresh
+        } else {
+            self.first_free
+        };
+        Self::name(place, self.places[Self::index(place)].life.wrapping_add(1))
+    }
+
+    fn push(&mut self, wr_id: u64) {
+        debug_assert!(!self.is_full());
+        let place = if self.first_free == NONE {
+            let place = self.fresh;
+            self.fresh = place.wrapping_add(1);
+            place
+        } else {
+            let place = self.first_free;
+            let [a, b, c, d, ..] = self.places[Self::index(place)].content.to_le_bytes();
+            self.first_free = u32::from_le_bytes([a, b, c, d]);
+            place
+        };
+        let place = &mut self.places[Self::index(place)];
+        place.content = wr_id;
+        place.life = place.life.wrapping_add(1);
+        self.outstanding = self.outstanding.wrapping_add(1);
     }
 }
