@@ -9,7 +9,7 @@
 #   off in siw_qp_sq_process.
 perftest() { # tcp|cm NAME PROGRAM [ARGUMENT...]
     local end=("ib_$3" -d "$DEVICE" -p "$PORT" -n 50 -F "${@:4}")
-    [[ $3 == atomic_* ]] || end+=(-s 1024)
+    [[ $3 == atomic_* || ${*:4} == *" -s "* ]] || end+=(-s 1024)
     AGAIN='Failed to connect RDMA CM events|Failed to close connection' \
         "$1_case" "$2" "${end[@]}" -- "${end[@]}" "$ADDRESS"
 }

@@ -25,6 +25,14 @@ pub(super) const MAX_SGE: u32 = siw::MAX_SGE as u32;
 #[expect(clippy::cast_possible_truncation, reason = "80")]
 pub(super) const MAX_INLINE: u32 = siw::MAX_INLINE as u32;
 
+/// Bytes of one entry that the kernel sends within the packet's header (`MAX_HDR_INLINE`).
+///
+/// It fetches them with `copy_from_user` as long as `in_syscall` is set, also in its transmit thread
+/// if that takes over before the doorbell's system call has cleared it; there the copy fails and
+/// the QP dies of `LOC_QP_OP_ERR` (linux 6.1, 6.12 `siw_qp_tx.c: siw_try_1seg`,
+/// `siw_verbs.c: siw_post_send`). A list of two entries takes another way.
+const MAX_IN_HEADER: u32 = 32;
+
 /// A mapped SQ.
 #[derive(Debug)]
 pub(crate) struct Sends {
@@ -103,6 +111,10 @@ impl SendRing for Sends {
             sqe.num_sge = 1;
         } else {
             sqe.num_sge = copy_sges(&mut sqe.sge, sges);
+            if sqe.num_sge == 1 && length <= MAX_IN_HEADER {
+                // Empty, and at the end, where it does no harm.
+                sqe.num_sge = 2;
+            }
         }
         if self.ring.is_pending(name) {
             return Err(Errno::ENOMEM);
