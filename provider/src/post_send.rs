@@ -133,14 +133,14 @@ impl<D: Driver> Qp<D> {
             let Some(cqe) = completions.ring.peek(ahead) else {
                 break;
             };
-            let is_own = |c: &Cookie| c.queue == Queue::Send && c.owner == self.id;
-            let reported = Cookie::decode(cqe.cookie).filter(is_own).map(|c| c.entry);
             // One that is not outstanding is further from the oldest than the end.
-            limit = reported
-                .into_iter()
-                .chain([limit])
-                .min_by_key(|n| n.wrapping_sub(oldest))
-                .unwrap_or(limit);
+            if let Some(cookie) = Cookie::decode(cqe.cookie)
+                && cookie.queue == Queue::Send
+                && cookie.owner == self.id
+                && cookie.entry.wrapping_sub(oldest) < limit.wrapping_sub(oldest)
+            {
+                limit = cookie.entry;
+            }
         }
         let mut past = oldest;
         while past != limit && send.ring.is_past(past, end) {
