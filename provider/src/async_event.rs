@@ -3,28 +3,43 @@
 //! The `async_event` operation: libibverbs calls it for every event that the application reaps,
 //! before the application sees it (rdma-core v44.0 `device.c: ibv_get_async_event`).
 
-use std::ffi::CString;
-
-use rdma_core_sys::provider::VERBS_LOG_DEBUG;
-use rdma_core_sys::{ibv_async_event, ibv_context};
+use rdma_core_sys::{
+    IBV_EVENT_PATH_MIG_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
+    IBV_EVENT_SQ_DRAINED, ibv_async_event, ibv_context,
+};
 
 use crate::boundary::status;
-use crate::context::Context;
+use crate::death::Cause;
+use crate::driver::Driver;
+use crate::qp::Qp;
 
-/// Notes an event in libibverbs' log, at its debug level, and leaves it as it is.
+/// The hook.
 ///
 /// # Safety
 ///
 /// Called by libibverbs, with a context of ours and an event that names objects of ours.
-pub(crate) unsafe extern "C" fn async_event(
-    context: *mut ibv_context,
+pub(crate) unsafe extern "C" fn async_event<D: Driver>(
+    _context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) {
     status(|| {
-        // SAFETY: a context of ours, and the caller's event.
-        let (ours, event) = unsafe { (Context::of(context), &*event) };
-        if let Ok(line) = CString::new(format!("lastwqe: async event {}", event.event_type)) {
-            ours.library.log(VERBS_LOG_DEBUG, &line);
+        // SAFETY: the caller's event.
+        let event = unsafe { &*event };
+        match event.event_type {
+            IBV_EVENT_QP_FATAL
+            | IBV_EVENT_QP_REQ_ERR
+            | IBV_EVENT_QP_ACCESS_ERR
+            | IBV_EVENT_PATH_MIG_ERR
+            | IBV_EVENT_SQ_DRAINED => {
+                if event.event_type == IBV_EVENT_SQ_DRAINED && !D::MARKS_AHEAD {
+                    return Ok(());
+                }
+                // SAFETY: these events name a QP, which is ours.
+                if let Some(qp) = unsafe { Qp::<D>::of(event.element.qp) } {
+                    qp.pair.die(Cause::Event(event.event_type));
+                }
+            }
+            _ => {}
         }
         Ok(())
     });

@@ -2,12 +2,12 @@
 
 //! `ibv_open_device`, `ibv_close_device`, `ibv_query_device_ex`, `ibv_query_port`.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use kernel_abi::uverbs;
-use rdma_core_sys::provider::{private_data, verbs_context};
+use rdma_core_sys::provider::{VERBS_LOG_INFO, private_data, verbs_context};
 use rdma_core_sys::{
     Library, ibv_context, ibv_device, ibv_device_attr_ex, ibv_port_attr, ibv_query_device_ex_input,
 };
@@ -28,6 +28,13 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Writes a line into libibverbs' log, at its info level.
+    pub(crate) fn note(&self, line: &str) {
+        if let Ok(line) = CString::new(format!("lastwqe: {line}")) {
+            self.library.log(VERBS_LOG_INFO, &line);
+        }
+    }
+
     /// The context behind libibverbs' one.
     ///
     /// # Safety
@@ -118,7 +125,7 @@ pub(crate) unsafe extern "C" fn close(context: *mut ibv_context) {
 /// # Safety
 ///
 /// As the man page asks.
-pub(crate) unsafe extern "C" fn query_device_ex(
+pub(crate) unsafe extern "C" fn query_device_ex<D: Driver>(
     context: *mut ibv_context,
     input: *const ibv_query_device_ex_input,
     attributes: *mut ibv_device_attr_ex,
@@ -144,6 +151,14 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         // SAFETY: the caller's attributes begin with the 64 bytes of `orig_attr.fw_ver`, which
         // `attributes_size` covers in every release (`ibv_cmd_query_device_any` checks).
         unsafe { attributes.cast::<[u8; 64]>().write(text) };
+        if D::MARKS_AHEAD {
+            // One entry of a queue is for the mark.
+            // SAFETY: the caller's attributes, as above.
+            unsafe {
+                let max = &raw mut (*attributes).orig_attr.max_qp_wr;
+                max.write(max.read().saturating_sub(1));
+            }
+        }
         Ok(())
     })
 }

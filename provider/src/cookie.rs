@@ -9,7 +9,7 @@
 //!
 //! | bits | field | meaning |
 //! |---|---|---|
-//! | 63..62 | queue | 1 send, 2 receive, 3 shared receive; 0 is no cookie |
+//! | 63..62 | queue | 1 send, 2 receive, 3 shared receive; 0 is a [`Mark`], or nothing |
 //! | 61..52 | generation | of the owner's place in [`Owners`](crate::owners::Owners) |
 //! | 51..32 | owner | index in [`Owners`](crate::owners::Owners) |
 //! | 31..0 | entry | the ledger's name for the entry |
@@ -119,6 +119,60 @@ impl Cookie {
     }
 }
 
+/// What the library's own entry in a ring carries, in place of a work request's cookie: the kernel
+/// flushes it behind all others, which tells that the queue is dead and that it is done with it.
+///
+/// Queue 0; the entry has the number of the queue that it stands in, and above it the attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// [`Queue::Send`] or [`Queue::Recv`].
+    pub(crate) queue: Queue,
+    pub(crate) owner: OwnerId,
+    /// How many were put there before. 30 bits, of which only 0 means something of its own.
+    pub(crate) attempt: u32,
+}
+
+impl Mark {
+    /// The encoded mark that stands in a ring ahead of death.
+    pub(crate) fn first(queue: Queue, owner: OwnerId) -> u64 {
+        Self {
+            queue,
+            owner,
+            attempt: 0,
+        }
+        .encode()
+    }
+
+    pub(crate) fn encode(self) -> u64 {
+        CookieBase::new(self.queue, self.owner).0 & !(3 << QUEUE_SHIFT)
+            | u64::from(self.queue as u8)
+            | u64::from(self.attempt << 2)
+    }
+
+    /// Reads a value that came back from the kernel; `None` if it is no mark.
+    pub(crate) fn decode(raw: u64) -> Option<Self> {
+        let Cookie { owner, entry, .. } = Cookie::decode(raw | 1 << QUEUE_SHIFT)?;
+        let queue = match entry & 3 {
+            1 => Queue::Send,
+            2 => Queue::Recv,
+            _ => return None,
+        };
+        let attempt = entry >> 2;
+        (raw >> QUEUE_SHIFT == 0).then_some(Self {
+            queue,
+            owner,
+            attempt,
+        })
+    }
+}
+
+/// Whose a value is that came back from the kernel, a cookie or a mark.
+pub(crate) fn owner(raw: u64) -> Option<OwnerId> {
+    Cookie::decode(raw)
+        .map(|cookie| cookie.owner)
+        .or_else(|| Mark::decode(raw).map(|mark| mark.owner))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,10 +194,27 @@ mod tests {
 
         #[test]
         fn any_value_decodes_or_is_refused(raw: u64) {
-            match Cookie::decode(raw) {
-                Some(c) => prop_assert_eq!(CookieBase::new(c.queue, c.owner).with(c.entry), raw),
-                None => prop_assert_eq!(raw >> QUEUE_SHIFT, 0),
+            match (Cookie::decode(raw), Mark::decode(raw)) {
+                (Some(c), None) => prop_assert_eq!(CookieBase::new(c.queue, c.owner).with(c.entry), raw),
+                (None, Some(mark)) => prop_assert_eq!(mark.encode(), raw),
+                (None, None) => prop_assert_eq!(raw >> QUEUE_SHIFT, 0),
+                both => prop_assert!(false, "{both:?}"),
             }
+        }
+
+        #[test]
+        fn a_mark_survives_the_ring_and_is_no_cookie(
+            queue in prop_oneof![Just(Queue::Send), Just(Queue::Recv)],
+            index in 0..OwnerId::COUNT,
+            generation: u32,
+            attempt in 0..1_u32 << 30,
+        ) {
+            let mark = Mark { queue, owner: OwnerId::new(index, generation).unwrap(), attempt };
+            let raw = mark.encode();
+            prop_assert_ne!(raw, VOID);
+            prop_assert_eq!(Cookie::decode(raw), None);
+            prop_assert_eq!(Mark::decode(raw), Some(mark));
+            prop_assert_eq!(owner(raw), Some(mark.owner));
         }
     }
 

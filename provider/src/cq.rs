@@ -5,19 +5,23 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Instant;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_cq;
-use rdma_core_sys::{ibv_comp_channel, ibv_context, ibv_cq};
+use rdma_core_sys::{ibv_comp_channel, ibv_context, ibv_cq, ibv_wc};
 
 use crate::boundary::{pointer, status};
 use crate::context::Context;
-use crate::cookie::OwnerId;
+use crate::cookie::{self, OwnerId};
 use crate::driver::{CompletionRing, Driver, holds};
 use crate::errno::{Errno, Result};
+use crate::flush::{Chore, Due, Dying};
 use crate::lock::lock;
 use crate::object;
+use crate::queue_pair::QueuePair;
 
 /// A CQ: libibverbs' half, then ours.
 #[repr(C)]
@@ -31,15 +35,39 @@ pub(crate) struct Cq<D: Driver> {
 pub(crate) struct CompletionQueue<D: Driver> {
     pub(crate) context: Arc<Context>,
     state: Mutex<Completions<D>>,
+    /// One of the QPs is suspect. Set by who posts, cleared by who looks.
+    pub(crate) suspects: AtomicBool,
 }
 
 /// Under the lock of the CQ.
 #[derive(Debug)]
 pub(crate) struct Completions<D: Driver> {
     pub(crate) ring: D::Completions,
-    /// QPs that have sends due whose CQEs came earlier. Room for every attached QP.
-    pub(crate) held: Vec<OwnerId>,
-    attached: usize,
+    /// Queues that have completions due which are in no ring.
+    pub(crate) due: Vec<Due>,
+    /// Queues of dead QPs that are not settled.
+    pub(crate) dying: Vec<Dying<D>>,
+    /// What the next one to release the lock has to do.
+    pub(crate) chores: Vec<Chore<D>>,
+    /// A CQE that has to wait until receives before it are flushed.
+    pub(crate) early: Option<Early>,
+    /// A waiter may be asleep, whom the library has not woken.
+    pub(crate) armed: bool,
+    /// The QPs that complete here, once for each queue that does. The vectors above have room for what
+    /// these can need, so that no poll allocates.
+    members: Vec<Weak<QueuePair<D>>>,
+    /// Polls that found nothing while a QP was suspect.
+    pub(crate) idle: u32,
+    pub(crate) last_asked: Option<Instant>,
+}
+
+/// A CQE as it was read, with its cookie.
+pub(crate) struct Early(pub(crate) ibv_wc);
+
+impl fmt::Debug for Early {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Early").field(&self.0.wr_id).finish()
+    }
 }
 
 impl<D: Driver> fmt::Debug for Cq<D> {
@@ -76,36 +104,82 @@ impl<D: Driver> CompletionQueue<D> {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Makes room for the completions of one more QP.
+    /// Makes room for the completions of one more queue of a QP.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn attach(&self) -> Result<()> {
         let mut state = self.lock();
-        let attached = state.attached.saturating_add(1);
-        let missing = attached.saturating_sub(state.held.len());
-        state.held.try_reserve(missing)?;
-        state.attached = attached;
+        let queues = state.members.len().saturating_add(1);
+        state.members.try_reserve(1)?;
+        let (due, dying) = (state.due.len(), state.dying.len());
+        state.due.try_reserve(queues.saturating_sub(due))?;
+        state.dying.try_reserve(queues.saturating_sub(dying))?;
+        let chores = queues.saturating_mul(Chore::<D>::PER_QUEUE);
+        let waiting = state.chores.len();
+        state.chores.try_reserve(chores.saturating_sub(waiting))?;
+        state.members.push(Weak::new());
         Ok(())
     }
 
     /// Undoes [`attach`](Self::attach) for a QP that came to nothing.
     pub(crate) fn give_up_attach(&self) {
         let mut state = self.lock();
-        state.attached = state.attached.saturating_sub(1);
+        if let Some(at) = state.members.iter().position(|m| m.strong_count() == 0) {
+            state.members.swap_remove(at);
+        }
+    }
+
+    /// Fills the place that [`attach`](Self::attach) made.
+    pub(crate) fn join(&self, pair: &Arc<QueuePair<D>>) {
+        let mut state = self.lock();
+        if let Some(place) = state.members.iter_mut().find(|m| m.strong_count() == 0) {
+            *place = Arc::downgrade(pair);
+        }
     }
 
     /// Forgets a QP and every unread CQE for which `is_its` holds.
-    pub(crate) fn detach(&self, id: OwnerId, is_its: impl FnMut(u64, u32) -> bool) {
+    pub(crate) fn detach(&self, pair: &QueuePair<D>, is_its: impl FnMut(u64, u32) -> bool) {
         let mut state = self.lock();
-        state.attached = state.attached.saturating_sub(1);
-        state.held.retain(|held| *held != id);
-        state.void_unread(is_its);
+        state.forget(pair.id, is_its);
+        state
+            .members
+            .retain(|member| !std::ptr::eq(member.as_ptr(), pair));
+    }
+
+    /// Notes that a QP is suspect.
+    pub(crate) fn suspect(&self) {
+        // Relaxed: see `QueuePair::suspect`.
+        self.suspects.store(true, Ordering::Relaxed);
     }
 }
 
 impl<D: Driver> Completions<D> {
+    /// Lets nothing surface of a QP whose earlier life is over, nor the unread CQEs for which `is_its`
+    /// holds.
+    pub(crate) fn forget(&mut self, id: OwnerId, is_its: impl FnMut(u64, u32) -> bool) {
+        self.due.retain(|due| due.owner != id);
+        self.dying.retain(|dying| dying.pair.id != id);
+        self.chores.retain(|chore| chore.pair().id != id);
+        self.early
+            .take_if(|early| cookie::owner(early.0.wr_id) == Some(id));
+        self.void_unread(is_its);
+    }
+
+    /// The QP of this number that completes here.
+    pub(crate) fn member(&self, number: u32) -> Option<Arc<QueuePair<D>>> {
+        self.members
+            .iter()
+            .filter_map(Weak::upgrade)
+            .find(|pair| pair.number == number)
+    }
+
+    /// The `at`th of the QPs that complete here, once for each queue.
+    pub(crate) fn member_at(&self, at: usize) -> Option<Weak<QueuePair<D>>> {
+        self.members.get(at).map(Weak::clone)
+    }
+
     /// Voids the unread CQEs whose cookie and QP number `is_its` recognises: they never surface.
     pub(crate) fn void_unread(&mut self, mut is_its: impl FnMut(u64, u32) -> bool) {
         for ahead in 0..self.ring.capacity() {
@@ -118,6 +192,9 @@ impl<D: Driver> Completions<D> {
         }
     }
 }
+
+/// CQEs that a CQ has room for beyond what was asked for: those of marks and bells.
+const SPARE: c_int = 64;
 
 /// `ibv_create_cq`(3).
 ///
@@ -137,11 +214,12 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
         let base = cq.as_mut_ptr().cast::<ibv_cq>();
         let mut request = uverbs::Request::<uverbs::CreateCq>::zeroed();
         let mut answer = uverbs::Response::<uverbs::CreateCqResp, D::CqAnswer>::zeroed();
+        let room = cqe.max(cqe.saturating_add(SPARE).min(D::MAX_CQE));
         // SAFETY: request and answer are as large as their sizes say; the CQ is at its place.
         Errno::check(unsafe {
             (ours.library.calls.ibv_cmd_create_cq)(
                 context,
-                cqe,
+                room,
                 channel,
                 comp_vector,
                 base,
@@ -163,9 +241,16 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
             context: ours,
             state: Mutex::new(Completions {
                 ring,
-                held: Vec::new(),
-                attached: 0,
+                due: Vec::new(),
+                dying: Vec::new(),
+                chores: Vec::new(),
+                early: None,
+                armed: false,
+                members: Vec::new(),
+                idle: 0,
+                last_asked: None,
             }),
+            suspects: AtomicBool::new(false),
         });
         // SAFETY: inside the allocation.
         unsafe { (&raw mut (*cq.as_mut_ptr()).queue).write(queue) };
@@ -180,12 +265,15 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
 /// As the man page asks.
 pub(crate) unsafe extern "C" fn req_notify<D: Driver>(
     cq: *mut ibv_cq,
-    solicited_only: c_int,
+    _solicited_only: c_int,
 ) -> c_int {
     status(|| {
         // SAFETY: a CQ of ours.
         let cq = unsafe { Cq::<D>::of(cq) }.ok_or(Errno::EINVAL)?;
-        D::arm(cq, solicited_only != 0)
+        cq.queue.lock().armed = true;
+        D::arm(cq)?;
+        cq.queue.ask_after_suspects();
+        Ok(())
     })
 }
 

@@ -2,18 +2,22 @@
 
 //! What differs between `rdma_rxe` and `siw`: everything else is generic over [`Driver`].
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::fmt::Debug;
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
 use std::os::fd::RawFd;
 
-use rdma_core_sys::{ibv_qp_cap, ibv_qp_type, ibv_recv_wr, ibv_send_wr, ibv_srq_attr, ibv_wc};
+use rdma_core_sys::{
+    ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_wr, ibv_srq_attr, ibv_wc,
+};
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::cookie::Queue;
 use crate::cq::Cq;
 use crate::errno::{Errno, Result};
 use crate::ledger::{CqeOrder, Posted};
+use crate::queue_pair::QueuePair;
 
 /// One of the two kernel drivers.
 pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
@@ -28,8 +32,24 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
     /// The kernel moves a QP to RTS without `modify_qp` (iWARP's connection manager does), so that
     /// the state that libibverbs remembers says nothing.
     const CONNECTS_UNSEEN: bool;
+    /// The most CQEs that a CQ can have room for.
+    const MAX_CQE: c_int;
     /// A destroyed QP's number may be given to the next one at once.
     const REUSES_QP_NUMBERS: bool;
+    /// When the move to ERR returns, the kernel has flushed what it will ever flush, and flushes no
+    /// more.
+    const FLUSHES_AT_ONCE: bool;
+    /// The mark stands in a ring as long as the QP lives, so that the kernel's flush tells of a death
+    /// by itself. Otherwise it is put there when the library knows.
+    const MARKS_AHEAD: bool;
+    /// A receive that is posted to a dead QP stays where it is, and nothing tells.
+    const DIES_UNSEEN: bool;
+    /// The kernel may stop at a faulty send and say nothing.
+    const MAY_STICK: bool;
+    /// What else than ERR makes a connected QP an erroneous one: `ibv_modify_qp` to this state.
+    const CLOSES_BY: Option<ibv_qp_state>;
+    /// The kernel forgets what is queued when a QP is moved to RESET, and starts it anew.
+    const RESETS: bool;
 
     /// The driver's part of the answer to opening a device.
     type ContextAnswer: FromZeros;
@@ -82,12 +102,19 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
         attr: &mut ibv_srq_attr,
     ) -> Result<Self::Recvs>;
 
-    /// Asks for an event at the CQ's next completion, or the next solicited one.
+    /// Asks for an event at the CQ's next completion.
+    ///
+    /// Of any completion, also where the application asks for solicited ones: an unsuccessful one
+    /// counts as solicited (`ibv_req_notify_cq`(3)), and neither kernel raises the event for those. A
+    /// waiter that is woken too often polls in vain; one that is not sleeps for ever.
     ///
     /// # Errors
     ///
     /// What the system call says, where one is needed.
-    fn arm(cq: &Cq<Self>, solicited_only: bool) -> Result<()>;
+    fn arm(cq: &Cq<Self>) -> Result<()>;
+
+    /// Causes a CQE, which polls pass over, on the CQ of one of a dead QP's queues. No lock is held.
+    fn ring_bell(pair: &QueuePair<Self>, queue: Queue);
 }
 
 /// Our side of a send queue's ring. Used under the lock of the queue.
@@ -95,15 +122,21 @@ pub(crate) trait SendRing: Debug + Send {
     /// How many sends may be outstanding.
     fn capacity(&self) -> u32;
 
-    /// Writes `wr` into the entry `name` under the id `cookie`; what the ledger is to remember.
-    ///
-    /// The entry is free: no more than [`capacity`](Self::capacity) are outstanding. The kernel may
-    /// take it from now on, or from [`publish`](Self::publish) on.
+    /// What the ledger is to remember of `wr`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the work request is malformed, or the QP does not have its operation. Nothing that
-    /// the kernel could see is written then.
+    /// `EINVAL` if the work request is malformed, or the QP does not have its operation.
+    fn inspect(&self, wr: &ibv_send_wr, signal_all: bool) -> Result<Posted>;
+
+    /// Writes `wr` into the entry `name` under the id `cookie`; what the ledger is to remember.
+    ///
+    /// The entry is free: no more than [`capacity`](Self::capacity) are outstanding. The kernel may
+    /// take it from [`publish`](Self::publish) on.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect). Nothing that the kernel could see is written then.
     fn write(
         &mut self,
         name: u32,
@@ -112,13 +145,34 @@ pub(crate) trait SendRing: Debug + Send {
         signal_all: bool,
     ) -> Result<Posted>;
 
-    /// Sees that the kernel can take the written entries `first..end`; whether it must be told by a
-    /// doorbell.
-    fn publish(&mut self, first: u32, end: u32) -> bool;
+    /// Hands the written entries `first..end` to the kernel.
+    fn publish(&mut self, first: u32, end: u32) -> Published;
 
     /// Takes `first..end` back from a kernel that has refused the doorbell; false, and nothing is
     /// taken back, if the kernel has begun with them nevertheless.
     fn take_back(&mut self, first: u32, end: u32) -> bool;
+
+    /// Puts the mark `id` behind all entries; false if there is no room.
+    fn mark(&mut self, id: u64) -> bool;
+
+    /// Takes away the mark that stands ahead of death, so that its flush is not told.
+    fn unmark(&mut self);
+
+    /// Whether the mark stands in the ring, ahead of a flush.
+    fn is_marked(&self) -> bool;
+
+    /// Whether the kernel has left entry `name` untouched, though it will not look at the ring again.
+    fn is_untouched(&self, name: u32) -> bool;
+
+    /// Whether the kernel has consumed all that was published.
+    fn is_drained(&self) -> bool;
+
+    /// Whether the kernel has found one of `first..end` faulty, and does not go on.
+    fn has_failed(&self, first: u32, end: u32) -> bool;
+
+    /// Where the next entry will be written: an index, and the mask under which names are compared
+    /// with it.
+    fn position(&self) -> (u32, u32);
 
     /// Whether the kernel is done with `name`, an entry that completes silently: it has gone on to
     /// the entry after the next one, so that not even a CQE of `name` is still under way.
@@ -132,15 +186,39 @@ pub(crate) trait RecvRing: Debug + Send {
     /// How many receives may be outstanding.
     fn capacity(&self) -> u32;
 
+    /// Whether `wr` is well formed.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if not.
+    fn inspect(&self, wr: &ibv_recv_wr) -> Result<()>;
+
     /// Writes `wr` into the next entry under the id `cookie`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the work request is malformed. Nothing that the kernel could see is written then.
+    /// As [`inspect`](Self::inspect). Nothing that the kernel could see is written then.
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()>;
 
-    /// Hands the written entries to the kernel.
-    fn publish(&mut self);
+    /// Hands the written entries to the kernel; false if it has flushed the queue meanwhile.
+    fn publish(&mut self) -> bool;
+
+    /// Puts the mark `id` behind all entries; false if there is no room.
+    fn mark(&mut self, id: u64) -> bool;
+
+    /// Whether the kernel has consumed all that was published.
+    fn is_drained(&self) -> bool;
+}
+
+/// What has to follow when entries were handed to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Published {
+    /// Nothing: the kernel is sure to look.
+    Seen,
+    /// It must be told.
+    Unseen,
+    /// It has flushed the queue, and does not look again.
+    Dead,
 }
 
 /// Our side of a CQ's ring. Used under the lock of the CQ.

@@ -8,15 +8,17 @@ use rdma_core_sys::ContextOps;
 
 use crate::driver::Driver;
 use crate::rxe::Rxe;
-use crate::{ah, async_event, context, cq, mr, mw, pd, poll_cq, post_recv, post_send, qp, srq};
+use crate::{
+    ah, async_event, context, cq, mr, mw, pd, poll_cq, post_recv, post_send, qp, qp_state, srq,
+};
 
 /// The table for the devices of one driver.
 pub(crate) fn table<D: Driver>() -> ContextOps {
     ContextOps {
-        query_device_ex: Some(context::query_device_ex),
+        query_device_ex: Some(context::query_device_ex::<D>),
         query_port: Some(context::query_port),
         free_context: Some(context::close),
-        async_event: Some(async_event::async_event),
+        async_event: Some(async_event::async_event::<D>),
         alloc_pd: Some(pd::alloc),
         dealloc_pd: Some(pd::dealloc),
         reg_mr: Some(mr::reg::<D>),
@@ -31,8 +33,8 @@ pub(crate) fn table<D: Driver>() -> ContextOps {
         destroy_srq: Some(srq::destroy::<D>),
         post_srq_recv: Some(post_recv::post_srq_recv::<D>),
         create_qp: Some(qp::create::<D>),
-        modify_qp: Some(qp::modify::<D>),
-        query_qp: Some(qp::query::<D>),
+        modify_qp: Some(qp_state::modify::<D>),
+        query_qp: Some(qp_state::query::<D>),
         destroy_qp: Some(qp::destroy::<D>),
         post_send: Some(post_send::post_send::<D>),
         post_recv: Some(post_recv::post_recv::<D>),

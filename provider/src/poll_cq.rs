@@ -5,6 +5,9 @@
 //! The kernel's CQE names its ledger entry by its cookie. The entry gives the caller's `wr_id` back
 //! and, on an error, tells a send from a receive. Sends whose CQE came before their turn wait in
 //! the ledger.
+//!
+//! A CQE that is not a success is a sign of death, which is dealt with as soon as the lock of the CQ
+//! is released; what the library then flushes follows in the same poll, if there is room.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -13,13 +16,13 @@ use std::slice;
 use rdma_core_sys::{IBV_WC_GENERAL_ERR, IBV_WC_RECV, IBV_WC_SUCCESS, ibv_cq, ibv_wc};
 
 use crate::boundary::count;
-use crate::cookie::{Cookie, OwnerId, Queue};
-use crate::cq::{CompletionQueue, Completions, Cq};
+use crate::cookie::{Cookie, Mark, Queue};
+use crate::cq::{CompletionQueue, Completions, Cq, Early};
 use crate::driver::{CompletionRing, Driver};
 use crate::errno::Errno;
-use crate::ledger::{Outcome, Progress, Sent, small};
+use crate::ledger::{Outcome, Progress, Received, small};
 use crate::lock::lock;
-use crate::qp::Qp;
+use crate::queue_pair::QueuePair;
 use crate::srq::SharedQueue;
 
 /// `ibv_poll_cq`(3).
@@ -49,142 +52,151 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
 }
 
 /// What became of a CQE.
-struct Settled {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Settled {
     /// The `ibv_wc` it was read into is the application's.
-    due: bool,
-    /// The QP behind whose sends others are due now.
-    behind: Option<OwnerId>,
-}
-
-impl Settled {
-    const PASSED_OVER: Self = Self {
-        due: false,
-        behind: None,
-    };
-    const DUE: Self = Self {
-        due: true,
-        behind: None,
-    };
+    Due,
+    /// It is nobody's, or not yet.
+    Passed,
+    /// It has to be looked at again when what is due was delivered.
+    Early,
 }
 
 impl<D: Driver> CompletionQueue<D> {
     /// Fills `wc` as far as there are completions, in order; how many.
     fn poll(&self, wc: &mut [MaybeUninit<ibv_wc>]) -> usize {
-        let mut state = self.lock();
-        let mut filled = self.deliver_held(&mut state, wc, 0);
-        while let Some(slot) = wc.get_mut(filled) {
-            let Some(entry) = state.ring.next(slot) else {
-                break;
+        let mut filled = 0;
+        loop {
+            let mut state = self.lock();
+            filled = self.fill(&mut state, wc, filled);
+            state.ring.release();
+            let Some(chore) = state.chores.pop() else {
+                return filled;
             };
-            let settled = self.settle(&state, entry);
-            if settled.due {
-                filled = filled.wrapping_add(1);
+            drop(state);
+            chore.run();
+        }
+    }
+
+    fn fill(
+        &self,
+        state: &mut Completions<D>,
+        wc: &mut [MaybeUninit<ibv_wc>],
+        filled: usize,
+    ) -> usize {
+        let mut filled = self.deliver_due(state, wc, filled);
+        while let Some(slot) = wc.get_mut(filled) {
+            let entry = match state.early.take() {
+                Some(early) => slot.write(early.0),
+                None => match state.ring.next(slot) {
+                    Some(entry) => entry,
+                    None if state.dying.is_empty() => {
+                        self.found_nothing(state);
+                        break;
+                    }
+                    None => {
+                        self.settle_quiet(state);
+                        filled = self.deliver_due(state, wc, filled);
+                        break;
+                    }
+                },
+            };
+            match self.settle_cqe(state, entry) {
+                Settled::Due => filled = filled.wrapping_add(1),
+                Settled::Passed => {}
+                Settled::Early => state.early = Some(Early(*entry)),
             }
-            if let Some(owner) = settled.behind {
-                state.held.push(owner);
-                filled = self.deliver_held(&mut state, wc, filled);
+            if !state.due.is_empty() {
+                filled = self.deliver_due(state, wc, filled);
             }
         }
-        state.ring.release();
         filled
     }
 
     /// Finds the ledger entry of a CQE and completes `wc`, into which it was read.
-    fn settle(&self, state: &Completions<D>, wc: &mut ibv_wc) -> Settled {
+    fn settle_cqe(&self, state: &mut Completions<D>, wc: &mut ibv_wc) -> Settled {
         let Some(cookie) = Cookie::decode(wc.wr_id) else {
-            return Settled::PASSED_OVER;
+            if let Some(mark) = Mark::decode(wc.wr_id) {
+                self.mark_is_back(state, mark);
+            }
+            return Settled::Passed;
         };
+        let failed = wc.status != IBV_WC_SUCCESS;
         match cookie.queue {
             Queue::Send => {
-                let Some(qp) = self.qp(state, cookie) else {
-                    return Settled::PASSED_OVER;
+                let Some(qp) = self.qp(cookie) else {
+                    return Settled::Passed;
                 };
                 let mut send = lock(&qp.send);
-                let outcome = Outcome::of(wc);
-                let due = match send.ledger.complete(cookie.entry, outcome) {
+                if failed && !send.ledger.is_closed() {
+                    self.doom(state, qp);
+                }
+                let progress = send.ledger.complete(cookie.entry, Outcome::of(wc));
+                if send.ledger.has_held() {
+                    state.add_due(cookie.owner, Queue::Send);
+                }
+                match progress {
                     Progress::Due(sent) => {
                         wc.wr_id = sent.wr_id;
-                        if wc.status != IBV_WC_SUCCESS {
+                        if failed {
                             wc.opcode = sent.opcode.into();
                         }
-                        true
+                        Settled::Due
                     }
-                    Progress::Noted => false,
-                    Progress::Stale => return Settled::PASSED_OVER,
-                };
-                Settled {
-                    due,
-                    behind: send.ledger.has_held().then_some(cookie.owner),
+                    Progress::Noted | Progress::Stale => Settled::Passed,
                 }
             }
             Queue::Recv => {
-                let Some(qp) = self.qp(state, cookie) else {
-                    return Settled::PASSED_OVER;
+                let Some(qp) = self.qp(cookie) else {
+                    return Settled::Passed;
                 };
-                let Some(recv) = qp.own_recv() else {
-                    return Settled::PASSED_OVER;
+                let Some(mut recv) = qp.own_recv() else {
+                    return Settled::Passed;
                 };
-                received(wc, lock(recv).ledger.complete(cookie.entry))
-            }
-            Queue::Shared => {
-                let Some(srq) = self.srq(state, cookie) else {
-                    return Settled::PASSED_OVER;
-                };
-                received(wc, srq.lock().ledger.complete(cookie.entry))
-            }
-        }
-    }
-
-    /// Hands over sends that are due although their CQEs came earlier.
-    fn deliver_held(
-        &self,
-        state: &mut Completions<D>,
-        wc: &mut [MaybeUninit<ibv_wc>],
-        mut filled: usize,
-    ) -> usize {
-        while let Some(owner) = state.held.last().copied() {
-            if let Some(qp) = self.qp(
-                state,
-                Cookie {
-                    queue: Queue::Send,
-                    owner,
-                    entry: 0,
-                },
-            ) {
-                let mut send = lock(&qp.send);
-                while send.ledger.has_held() {
-                    let Some(slot) = wc.get_mut(filled) else {
-                        return filled;
-                    };
-                    let Some(sent) = send.ledger.next_held() else {
-                        break;
-                    };
-                    slot.write(completion(&sent, qp.number()));
-                    filled = filled.wrapping_add(1);
+                if failed && !recv.ledger.is_closed() {
+                    self.doom(state, qp);
+                }
+                match recv.ledger.complete(cookie.entry) {
+                    Received::Due(wr_id) => received(wc, wr_id),
+                    Received::Stale => Settled::Passed,
+                    Received::Early => {
+                        state.add_due(cookie.owner, Queue::Recv);
+                        Settled::Early
+                    }
                 }
             }
-            state.held.pop();
+            Queue::Shared => {
+                let Some(srq) = self.srq(cookie) else {
+                    return Settled::Passed;
+                };
+                if failed && let Some(qp) = state.member(wc.qp_num) {
+                    self.doom(state, &qp);
+                }
+                match srq.lock().ledger.complete(cookie.entry) {
+                    Some(wr_id) => received(wc, wr_id),
+                    None => Settled::Passed,
+                }
+            }
         }
-        filled
     }
 
-    /// The QP that a cookie names, if it is one whose completions come here.
+    /// The QP that a cookie names, if it is one whose completions come here. The CQ is locked.
     ///
-    /// `_locked` keeps it: a QP leaves the table under this CQ's lock before it is freed.
-    fn qp<'l>(&self, _locked: &'l Completions<D>, cookie: Cookie) -> Option<&'l Qp<D>> {
+    /// That keeps it: a QP leaves the table under this CQ's lock before it is freed.
+    pub(crate) fn qp(&self, cookie: Cookie) -> Option<&QueuePair<D>> {
         let at = self
             .context
             .owners
             .find(cookie.owner, cookie.queue, self.key())?;
-        // SAFETY: published for this CQ by `qp::create`, so it is a `Qp<D>`; alive, see above.
+        // SAFETY: published for this CQ by `qp::create`, so it is a `QueuePair<D>`; alive, see above.
         Some(unsafe { at.cast().as_ref() })
     }
 
-    /// The SRQ that a cookie names.
+    /// The SRQ that a cookie names. The CQ is locked.
     ///
-    /// `_locked` keeps it: an SRQ outlives its QPs, and a QP voids its unread CQEs under this CQ's
-    /// lock before it is freed.
-    fn srq<'l>(&self, _locked: &'l Completions<D>, cookie: Cookie) -> Option<&'l SharedQueue<D>> {
+    /// That keeps it: an SRQ outlives its QPs, and a QP voids its unread CQEs under this CQ's lock
+    /// before it is freed.
+    fn srq(&self, cookie: Cookie) -> Option<&SharedQueue<D>> {
         let at = self
             .context
             .owners
@@ -195,28 +207,13 @@ impl<D: Driver> CompletionQueue<D> {
     }
 }
 
-/// Completes the `wc` of a receive, if its entry was outstanding.
-fn received(wc: &mut ibv_wc, wr_id: Option<u64>) -> Settled {
-    let Some(wr_id) = wr_id else {
-        return Settled::PASSED_OVER;
-    };
+/// Completes the `wc` of a receive.
+fn received(wc: &mut ibv_wc, wr_id: u64) -> Settled {
     wc.wr_id = wr_id;
     if wc.status != IBV_WC_SUCCESS {
         wc.opcode = IBV_WC_RECV;
     }
-    Settled::DUE
-}
-
-/// The completion of a send from what the ledger has of it.
-fn completion(sent: &Sent, qp_num: u32) -> ibv_wc {
-    // SAFETY: `ibv_wc` is plain data, for which zeros will do.
-    let mut wc = unsafe { std::mem::zeroed::<ibv_wc>() };
-    wc.wr_id = sent.wr_id;
-    wc.status = sent.outcome.status.into();
-    wc.opcode = sent.opcode.into();
-    wc.byte_len = sent.outcome.byte_len;
-    wc.qp_num = qp_num;
-    wc
+    Settled::Due
 }
 
 impl Outcome {

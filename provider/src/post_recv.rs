@@ -2,19 +2,21 @@
 
 //! `ibv_post_recv`, `ibv_post_srq_recv`: application → ledger and ring → kernel.
 //!
-//! A receive queue has no doorbell: the kernel looks when a message arrives.
+//! A receive queue has no doorbell: the kernel looks when a message arrives. A dead QP's receives go
+//! into the ledger alone, as flush completions.
 
 use std::ffi::c_int;
 
 use rdma_core_sys::{IBV_QPS_RESET, ibv_qp, ibv_recv_wr, ibv_srq};
 
 use crate::boundary::{Refused, post};
-use crate::cookie::CookieBase;
+use crate::cookie::{CookieBase, Queue};
+use crate::death::Cause;
 use crate::driver::{Driver, RecvRing};
-use crate::errno::Errno;
+use crate::errno::{Errno, Result};
 use crate::ledger::Receives;
-use crate::lock::lock;
 use crate::qp::Qp;
+use crate::queue_pair::QueuePair;
 use crate::srq::Srq;
 use crate::wr::List;
 
@@ -24,29 +26,106 @@ pub(crate) struct RecvQueue<R, L> {
     pub(crate) ring: R,
     pub(crate) ledger: L,
     pub(crate) cookies: CookieBase,
+    /// The queue is dead, and the kernel has posted its last CQE for it.
+    pub(crate) flushed: bool,
+    /// How many marks were put since the queue's death.
+    pub(crate) marks: u32,
 }
 
 impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
-    /// Accepts the list up to the first that is malformed, or for which there is no room.
-    fn post(&mut self, mut list: List<ibv_recv_wr>) -> Result<(), Refused<ibv_recv_wr>> {
-        let mut posted = Ok(());
+    pub(crate) fn new(ring: R, ledger: L, cookies: CookieBase) -> Self {
+        Self {
+            ring,
+            ledger,
+            cookies,
+            flushed: false,
+            marks: 0,
+        }
+    }
+
+    /// Accepts the list up to the first that is malformed, or for which there is no room; whether the
+    /// queue was found alive.
+    fn post(&mut self, list: List<ibv_recv_wr>) -> (bool, Posted) {
+        let posted = self.enter(list, |queue, wr| {
+            let cookie = queue.cookies.with(queue.ledger.next());
+            queue.ring.write(cookie, wr)
+        });
+        (self.ring.publish(), posted)
+    }
+
+    /// As [`post`](Self::post), for a dead queue: the ring is left alone.
+    fn post_flushed(&mut self, list: List<ibv_recv_wr>) -> Posted {
+        self.enter(list, |queue, wr| queue.ring.inspect(wr))
+    }
+
+    fn enter(
+        &mut self,
+        mut list: List<ibv_recv_wr>,
+        mut write: impl FnMut(&mut Self, &ibv_recv_wr) -> Result<()>,
+    ) -> Posted {
         while let Some(wr) = list.peek() {
             let written = if self.ledger.is_full() {
                 Err(Errno::ENOMEM)
             } else {
-                self.ring.write(self.cookies.with(self.ledger.next()), wr)
+                write(self, wr)
             };
             if let Err(errno) = written {
-                posted = Err(Refused {
+                return Err(Refused {
                     errno,
                     first: list.head(),
                 });
-                break;
             }
             self.ledger.push(wr.wr_id);
             list.pass();
         }
-        self.ring.publish();
+        Ok(())
+    }
+}
+
+/// What became of a list.
+type Posted = std::result::Result<(), Refused<ibv_recv_wr>>;
+
+impl<D: Driver> QueuePair<D> {
+    fn post_recv(&self, list: List<ibv_recv_wr>) -> Posted {
+        let Some(mut recv) = self.own_recv() else {
+            // A QP that uses an SRQ has no queue of its own.
+            return Err(Refused {
+                errno: Errno::EINVAL,
+                first: list.head(),
+            });
+        };
+        if recv.ledger.is_closed() {
+            drop(recv);
+            return self.post_dead_recv(list);
+        }
+        let was_empty = D::DIES_UNSEEN && recv.ledger.is_empty();
+        let (alive, posted) = recv.post(list);
+        drop(recv);
+        if !alive {
+            self.die(Cause::Flushed);
+        } else if was_empty {
+            self.suspect();
+        }
+        posted
+    }
+
+    /// Accepts a list for a dead QP: it is flushed.
+    #[cold]
+    fn post_dead_recv(&self, list: List<ibv_recv_wr>) -> Posted {
+        let mut state = self.recv_cq.lock();
+        let Some(mut recv) = self.own_recv() else {
+            return Ok(());
+        };
+        let posted = recv.post_flushed(list);
+        if recv.ledger.has_flushed() {
+            state.add_due(self.id, Queue::Recv);
+        }
+        drop(recv);
+        let wake = state.take_wake();
+        drop(state);
+        if wake {
+            self.ring_bell(&self.recv_cq);
+        }
         posted
     }
 }
@@ -65,13 +144,12 @@ pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
         let refused = |errno| Refused { errno, first: wr };
         // SAFETY: a QP of ours.
         let qp = unsafe { Qp::<D>::of(qp) }.ok_or_else(|| refused(Errno::EINVAL))?;
-        // A QP that uses an SRQ has no queue of its own; one in RESET refuses (IBA C10-97.2.1).
-        let recv = qp.own_recv().ok_or_else(|| refused(Errno::EINVAL))?;
+        // RESET refuses (IBA C10-97.2.1).
         if wr.is_null() || qp.state() == IBV_QPS_RESET {
             return Err(refused(Errno::EINVAL));
         }
         // SAFETY: the caller's list.
-        lock(recv).post(unsafe { List::new(wr) })
+        qp.pair.post_recv(unsafe { List::new(wr) })
     };
     // SAFETY: the caller's `bad_wr`.
     unsafe { post(wr, bad_wr, verb) }
@@ -95,7 +173,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv<D: Driver>(
             return Err(refused(Errno::EINVAL));
         }
         // SAFETY: the caller's list.
-        srq.queue.lock().post(unsafe { List::new(wr) })
+        srq.queue.lock().post(unsafe { List::new(wr) }).1
     };
     // SAFETY: the caller's `bad_wr`.
     unsafe { post(wr, bad_wr, verb) }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 //! `ibv_post_send`: application → ledger and ring → doorbell → kernel.
+//!
+//! A dead QP's sends go into the ledger alone, as flush completions.
 
 use std::ffi::c_int;
 
@@ -8,11 +10,13 @@ use rdma_core_sys::{IBV_QPS_RTS, ibv_qp, ibv_send_wr};
 
 use crate::boundary::{Refused, post};
 use crate::cookie::{Cookie, CookieBase, Queue};
-use crate::driver::{CompletionRing, Driver, SendRing};
+use crate::death::Cause;
+use crate::driver::{CompletionRing, Driver, Published, SendRing};
 use crate::errno::Errno;
 use crate::ledger::SendLedger;
 use crate::lock::lock;
 use crate::qp::Qp;
+use crate::queue_pair::QueuePair;
 use crate::wr::List;
 
 /// A send queue. Under its lock.
@@ -25,6 +29,10 @@ pub(crate) struct SendQueue<R> {
     pub(crate) signal_all: bool,
     /// The kernel may not be in a state that takes sends, and only a doorbell can tell.
     pub(crate) unproven: bool,
+    /// The queue is dead, and the kernel has posted its last CQE for it.
+    pub(crate) flushed: bool,
+    /// How many marks were put since the queue's death.
+    pub(crate) marks: u32,
 }
 
 /// Why a list was left before its end.
@@ -32,6 +40,8 @@ enum Stop {
     End,
     Full,
     Malformed(Errno),
+    /// The queue is dead, or was found dead; the sends so far are accepted.
+    Dead(Option<Cause>),
 }
 
 impl<R: SendRing> SendQueue<R> {
@@ -53,9 +63,24 @@ impl<R: SendRing> SendQueue<R> {
         }
         Stop::End
     }
+
+    /// Enters as much of the list as there is room for into the ledger of a dead queue.
+    fn write_flushed(&mut self, list: &mut List<ibv_send_wr>) -> Stop {
+        while let Some(wr) = list.peek() {
+            if self.ledger.is_full() {
+                return Stop::Full;
+            }
+            match self.ring.inspect(wr, self.signal_all) {
+                Ok(posted) => self.ledger.push_flushed(posted.wr_id, posted.opcode),
+                Err(errno) => return Stop::Malformed(errno),
+            }
+            list.pass();
+        }
+        Stop::End
+    }
 }
 
-impl<D: Driver> Qp<D> {
+impl<D: Driver> QueuePair<D> {
     /// Accepts the list up to the first that is malformed, or for which there is no room.
     fn post_send(&self, mut list: List<ibv_send_wr>) -> Result<(), Refused<ibv_send_wr>> {
         loop {
@@ -65,6 +90,7 @@ impl<D: Driver> Qp<D> {
                 Ok(Stop::Full) if self.retire_silent() => continue,
                 Ok(Stop::Full) => Errno::ENOMEM,
                 Ok(Stop::Malformed(errno)) => errno,
+                Ok(Stop::Dead(cause)) => return self.post_dead_send(list, cause),
                 Err(errno) => return Err(Refused { errno, first }),
             };
             return Err(Refused {
@@ -81,19 +107,34 @@ impl<D: Driver> Qp<D> {
     /// `EINVAL` if the QP is not in a state that takes sends: none of these was accepted.
     fn post_what_fits(&self, list: &mut List<ibv_send_wr>) -> Result<Stop, Errno> {
         let mut send = lock(&self.send);
+        if send.ledger.is_closed() {
+            return Ok(Stop::Dead(None));
+        }
         let first = send.ledger.next();
         let stop = send.write(list);
         let end = send.ledger.next();
-        if first != end && send.ring.publish(first, end) {
-            if send.unproven {
+        if first == end {
+            return Ok(stop);
+        }
+        match send.ring.publish(first, end) {
+            Published::Seen => Ok(stop),
+            Published::Dead => Ok(Stop::Dead(Some(Cause::Flushed))),
+            Published::Unseen if send.unproven => {
                 self.ring_unproven(&mut send, first, end)?;
-            } else {
+                Ok(stop)
+            }
+            Published::Unseen => {
                 drop(send);
-                // The kernel has the sends. One that it does not look at now is a dead QP's.
-                let _ = self.doorbell.ring();
+                // The kernel has the sends: one that it does not look at now is a dead QP's.
+                match self.doorbell.ring() {
+                    Err(_) => Ok(Stop::Dead(Some(Cause::Doorbell))),
+                    Ok(()) if D::MAY_STICK && lock(&self.send).ring.has_failed(first, end) => {
+                        Ok(Stop::Dead(Some(Cause::Stuck)))
+                    }
+                    Ok(()) => Ok(stop),
+                }
             }
         }
-        Ok(stop)
     }
 
     /// Rings for a QP of which the kernel alone knows whether it is connected.
@@ -117,6 +158,39 @@ impl<D: Driver> Qp<D> {
         }
         send.unproven = false;
         Ok(())
+    }
+
+    /// Accepts a list, or what is left of it, for a dead QP: it is flushed.
+    #[cold]
+    fn post_dead_send(
+        &self,
+        mut list: List<ibv_send_wr>,
+        cause: Option<Cause>,
+    ) -> Result<(), Refused<ibv_send_wr>> {
+        if let Some(cause) = cause {
+            self.die(cause);
+        }
+        let mut state = self.send_cq.lock();
+        let mut send = lock(&self.send);
+        let stop = send.write_flushed(&mut list);
+        if send.ledger.has_held() {
+            state.add_due(self.id, Queue::Send);
+        }
+        drop(send);
+        let wake = state.take_wake();
+        drop(state);
+        if wake {
+            self.ring_bell(&self.send_cq);
+        }
+        let errno = match stop {
+            Stop::Full => Errno::ENOMEM,
+            Stop::Malformed(errno) => errno,
+            Stop::End | Stop::Dead(_) => return Ok(()),
+        };
+        Err(Refused {
+            errno,
+            first: list.head(),
+        })
     }
 
     /// Retires the oldest sends if they complete silently and the kernel is past them; whether any.
@@ -174,7 +248,7 @@ pub(crate) unsafe extern "C" fn post_send<D: Driver>(
             return Err(refused());
         }
         // SAFETY: the caller's list.
-        qp.post_send(unsafe { List::new(wr) })
+        qp.pair.post_send(unsafe { List::new(wr) })
     };
     // SAFETY: the caller's `bad_wr`.
     unsafe { post(wr, bad_wr, verb) }

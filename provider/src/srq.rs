@@ -124,11 +124,7 @@ impl<D: Driver> SharedQueue<D> {
         let ledger = SharedLedger::new(holds(ring.capacity(), asked)?)?;
         let id = context.owners.reserve()?;
         let cookies = CookieBase::new(Queue::Shared, id);
-        let recv = Mutex::new(RecvQueue {
-            ring,
-            ledger,
-            cookies,
-        });
+        let recv = Mutex::new(RecvQueue::new(ring, ledger, cookies));
         let queue = Arc::new(Self { context, id, recv });
         queue
             .context

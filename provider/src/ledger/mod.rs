@@ -17,7 +17,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use recv::RecvLedger;
+pub(crate) use recv::{Received, RecvLedger};
 pub(crate) use send::{CqeOrder, Outcome, Posted, Progress, SendLedger, Sent, small};
 pub(crate) use shared::SharedLedger;
 

@@ -10,7 +10,8 @@ use crate::errno::Result;
 /// # Invariants
 ///
 /// `head..tail` are the outstanding entries, named by free-running counters; there are at most
-/// `depth`.
+/// `depth`. The kernel owns those before `end`, except those before `lost`; the library the others.
+/// While the queue lives, `end` has no meaning.
 #[derive(Debug)]
 pub(crate) struct RecvLedger {
     wr_ids: Box<[u64]>,
@@ -18,6 +19,23 @@ pub(crate) struct RecvLedger {
     depth: u32,
     head: u32,
     tail: u32,
+    /// CQEs of `head..lost` were dropped at a full CQ.
+    lost: u32,
+    end: u32,
+    closed: bool,
+    settled: bool,
+}
+
+/// What a CQE says of a receive queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// The receive of this `wr_id` is complete.
+    Due(u64),
+    /// Others have to be flushed first ([`RecvLedger::next_flushed`]): their CQEs were dropped at a
+    /// full CQ. Then the CQE is to be looked at again.
+    Early,
+    /// It belongs to no outstanding receive.
+    Stale,
 }
 
 #[expect(
@@ -38,6 +56,10 @@ impl RecvLedger {
             depth,
             head: 0,
             tail: 0,
+            lost: 0,
+            end: 0,
+            closed: false,
+            settled: false,
         })
     }
 
@@ -45,21 +67,84 @@ impl RecvLedger {
         self.tail.wrapping_sub(self.head)
     }
 
-    /// Forgets all outstanding entries.
-    pub(crate) fn clear(&mut self) {
-        self.head = self.tail;
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == self.tail
     }
 
-    /// Retires entry `name` for its CQE; `None` if it is not outstanding.
-    ///
-    /// Entries before it leave with it: a QP's receives complete in order, so their CQEs were
-    /// dropped at a full CQ.
-    pub(crate) fn complete(&mut self, name: u32) -> Option<u64> {
-        if name.wrapping_sub(self.head) >= self.outstanding() {
+    /// Forgets all outstanding entries; the queue lives (again).
+    pub(crate) fn restart(&mut self) {
+        self.head = self.tail;
+        self.lost = self.tail;
+        self.closed = false;
+        self.settled = false;
+    }
+
+    /// The queue is dead: the kernel gets no further receives, and what is pushed is flushed in its
+    /// turn.
+    pub(crate) fn close(&mut self) {
+        if !self.closed {
+            self.closed = true;
+            self.end = self.tail;
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether all that the kernel had is settled.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// The kernel will post no further CQE for this queue: what it owes is the library's.
+    pub(crate) fn settle(&mut self) {
+        debug_assert!(self.closed);
+        self.end = self.head;
+        self.settled = true;
+    }
+
+    /// Notes the kernel's CQE for entry `name`, and retires it.
+    pub(crate) fn complete(&mut self, name: u32) -> Received {
+        let ahead = name.wrapping_sub(self.head);
+        let kernels = if self.closed { self.end } else { self.tail };
+        if ahead >= kernels.wrapping_sub(self.head) {
+            return Received::Stale;
+        }
+        if ahead > 0 {
+            // A QP's receives complete in order.
+            self.lost = name;
+            return Received::Early;
+        }
+        let wr_id = self.wr_ids[self.index(name)];
+        self.advance();
+        Received::Due(wr_id)
+    }
+
+    /// The next receive that the library has to flush; it is retired.
+    pub(crate) fn next_flushed(&mut self) -> Option<u64> {
+        if !self.has_flushed() {
             return None;
         }
-        self.head = name.wrapping_add(1);
-        Some(self.wr_ids[self.index(name)])
+        let wr_id = self.wr_ids[self.index(self.head)];
+        self.advance();
+        Some(wr_id)
+    }
+
+    /// Whether [`next_flushed`](Self::next_flushed) has one.
+    pub(crate) fn has_flushed(&self) -> bool {
+        self.head != self.tail && (self.head != self.lost || (self.closed && self.head == self.end))
+    }
+
+    fn advance(&mut self) {
+        let next = self.head.wrapping_add(1);
+        if self.head == self.lost {
+            self.lost = next;
+        }
+        if self.closed && self.head == self.end {
+            self.end = next;
+        }
+        self.head = next;
     }
 
     fn index(&self, name: u32) -> usize {

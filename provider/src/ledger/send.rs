@@ -31,7 +31,16 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     const SUCCESS: u8 = small(IBV_WC_SUCCESS);
-    const FLUSHED: u8 = small(IBV_WC_WR_FLUSH_ERR);
+    /// What is assumed of a send that must have succeeded.
+    const DONE: Self = Self {
+        status: Self::SUCCESS,
+        byte_len: 0,
+    };
+    /// What the library itself makes of a send that the kernel will not complete.
+    pub(crate) const FLUSHED: Self = Self {
+        status: small(IBV_WC_WR_FLUSH_ERR),
+        byte_len: 0,
+    };
 }
 
 /// One of the verbs' small codes, an opcode or a status, as an entry stores it.
@@ -88,8 +97,18 @@ enum Stage {
     Silent,
     /// Its CQE is still to come.
     Awaited,
-    /// Its CQE came before its turn.
+    /// Its outcome is known before its turn: the CQE came early, or the library made it.
     Held,
+}
+
+/// Whether the queue is dead, and who knows what of its sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Alive,
+    /// The kernel may still flush what it has, the silent sends too. What is posted is held.
+    Dying,
+    /// The kernel is done: all that is outstanding is held.
+    Dead,
 }
 
 /// Outstanding sends in posting order.
@@ -97,7 +116,8 @@ enum Stage {
 /// # Invariants
 ///
 /// `head..tail` are the outstanding entries, named by free-running counters; there are at most
-/// `depth`. `held` of them are [`Stage::Held`].
+/// `depth`. `held` of them are [`Stage::Held`]. `proven` is the name of the last that was seen to
+/// succeed.
 #[derive(Debug)]
 pub(crate) struct SendLedger {
     entries: Box<[Entry]>,
@@ -106,7 +126,11 @@ pub(crate) struct SendLedger {
     head: u32,
     tail: u32,
     held: u32,
+    proven: u32,
     order: CqeOrder,
+    life: Life,
+    /// A flush CQE has come: all sends behind it are flushed too.
+    flushing: bool,
 }
 
 impl SendLedger {
@@ -124,7 +148,10 @@ impl SendLedger {
             head: 0,
             tail: 0,
             held: 0,
+            proven: u32::MAX,
             order,
+            life: Life::Alive,
+            flushing: false,
         })
     }
 
@@ -174,16 +201,92 @@ impl SendLedger {
         self.tail = name;
     }
 
-    /// Forgets all outstanding entries.
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all outstanding entries; the queue lives (again), and its next entry is the first
+    /// from here on whose name ends in the bits that `like` has under `mask`.
+    pub(crate) fn restart(&mut self, like: u32, mask: u32) {
+        self.tail = self.tail.wrapping_add(like.wrapping_sub(self.tail) & mask);
         self.head = self.tail;
+        self.proven = self.tail.wrapping_sub(1);
         self.held = 0;
+        self.life = Life::Alive;
+        self.flushing = false;
+    }
+
+    /// The queue is dead: the kernel gets no further sends.
+    pub(crate) fn close(&mut self) {
+        if self.life == Life::Alive {
+            self.life = Life::Dying;
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.life != Life::Alive
+    }
+
+    /// Whether all that the kernel had is settled.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.life == Life::Dead
+    }
+
+    /// Enters a send that was accepted after the death: it is flushed in its turn.
+    ///
+    /// The caller has seen that the ledger is not full.
+    pub(crate) fn push_flushed(&mut self, wr_id: u64, opcode: u8) {
+        debug_assert!(self.is_closed());
+        let name = self.tail;
+        self.push(Posted {
+            wr_id,
+            opcode,
+            signaled: true,
+            reported: true,
+        });
+        self.hold(name, Outcome::FLUSHED);
+    }
+
+    /// The kernel will post no further CQE for this queue: what it owes is the library's.
+    ///
+    /// A silent send is over, and succeeded, unless `is_lost` says that the kernel never began with
+    /// it, or may have dropped its flush CQE.
+    pub(crate) fn settle(&mut self, is_lost: impl Fn(u32) -> bool) {
+        debug_assert!(self.is_closed());
+        let mut name = self.head;
+        while name != self.tail {
+            match self.entry(name).progress {
+                Stage::Silent if !is_lost(name) => self.hold(name, Outcome::DONE),
+                Stage::Silent | Stage::Awaited => self.hold(name, Outcome::FLUSHED),
+                Stage::Held => {}
+            }
+            name = name.wrapping_add(1);
+        }
+        self.life = Life::Dead;
+    }
+
+    /// Whether the kernel is certain to post a CQE, whatever happens.
+    pub(crate) fn awaits_cqe(&self) -> bool {
+        let mut name = self.head;
+        while name != self.tail {
+            if self.entry(name).progress == Stage::Awaited {
+                return true;
+            }
+            name = name.wrapping_add(1);
+        }
+        false
+    }
+
+    /// Whether a send that was posted as `name` or later has been seen to succeed.
+    pub(crate) fn is_proven_since(&self, name: u32) -> bool {
+        self.proven.wrapping_sub(name) < u32::MAX / 2
     }
 
     /// Notes the kernel's CQE for entry `name`.
     pub(crate) fn complete(&mut self, name: u32, outcome: Outcome) -> Progress {
         if !self.is_outstanding(name) || self.entry(name).progress == Stage::Held {
             return Progress::Stale;
+        }
+        if outcome.status == Outcome::SUCCESS {
+            self.proven = name;
+        } else if outcome.status == Outcome::FLUSHED.status {
+            self.flush_dropped_before(name);
         }
         self.retire_silent_before(name);
         if self.head == name {
@@ -203,11 +306,8 @@ impl SendLedger {
 
     /// The next send that is due although its CQE came earlier.
     pub(crate) fn next_held(&mut self) -> Option<Sent> {
-        while self.held > 0 {
+        while self.has_held() {
             let entry = *self.entry(self.head);
-            if entry.progress == Stage::Awaited {
-                return None;
-            }
             self.head = self.head.wrapping_add(1);
             if entry.progress == Stage::Silent {
                 continue;
@@ -226,7 +326,13 @@ impl SendLedger {
 
     /// Whether [`next_held`](Self::next_held) would find something to look at.
     pub(crate) fn has_held(&self) -> bool {
-        self.held > 0 && self.entry(self.head).progress != Stage::Awaited
+        self.held > 0
+            && match self.entry(self.head).progress {
+                Stage::Held => true,
+                // A dying kernel may still flush it.
+                Stage::Silent => self.life == Life::Alive,
+                Stage::Awaited => false,
+            }
     }
 
     /// Retires the silent entries at the head that come before `name`: the kernel has finished
@@ -247,24 +353,34 @@ impl SendLedger {
     ///
     /// A later success proves theirs; behind a later failure the kernel has destroyed their status.
     fn complete_dropped_before(&mut self, name: u32, later: Outcome) {
-        let status = if later.status == Outcome::SUCCESS {
-            Outcome::SUCCESS
+        let outcome = if later.status == Outcome::SUCCESS {
+            Outcome::DONE
         } else {
             Outcome::FLUSHED
         };
         let mut dropped = self.head;
         while dropped != name {
             if self.entry(dropped).progress == Stage::Awaited {
-                self.hold(
-                    dropped,
-                    Outcome {
-                        status,
-                        byte_len: 0,
-                    },
-                );
+                self.hold(dropped, outcome);
             }
             dropped = dropped.wrapping_add(1);
         }
+    }
+
+    /// A flush CQE for `name` has come. rxe flushes silent sends too, and in order: those between two
+    /// flush CQEs were flushed, and theirs dropped at a full CQ.
+    fn flush_dropped_before(&mut self, name: u32) {
+        if self.order != CqeOrder::Posting {
+            return;
+        }
+        let mut dropped = self.head;
+        while self.flushing && dropped != name {
+            if self.entry(dropped).progress == Stage::Silent {
+                self.hold(dropped, Outcome::FLUSHED);
+            }
+            dropped = dropped.wrapping_add(1);
+        }
+        self.flushing = true;
     }
 
     fn hold(&mut self, name: u32, outcome: Outcome) {

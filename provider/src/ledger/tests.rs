@@ -170,9 +170,10 @@ proptest! {
                 continue;
             }
             if drop {
-                // An unsignaled send whose flush CQE is dropped cannot be told from one that
-                // succeeded: the ledger awaits no CQE for it.
-                if send.signaled {
+                // An unsignaled send whose flush CQE is dropped before any other came cannot be told
+                // from one that succeeded: the ledger awaits no CQE for it.
+                let flushing = expected.last().is_some_and(|(_, status)| *status == FLUSHED.status);
+                if send.signaled || flushing {
                     dropped.push(wr_id);
                 }
                 continue;
@@ -247,17 +248,42 @@ proptest! {
 
 #[test]
 fn receives_complete_in_order_and_once() {
-    let mut ledger = RecvLedger::new(3).unwrap();
-    for wr_id in 0..3 {
+    let mut ledger = RecvLedger::new(4).unwrap();
+    for wr_id in 0..4 {
         ledger.push(wr_id);
     }
     assert!(ledger.is_full());
-    assert_eq!(ledger.complete(0), Some(0));
-    assert_eq!(ledger.complete(0), None);
-    assert_eq!(ledger.complete(2), Some(2));
-    assert_eq!(ledger.complete(1), None);
-    assert_eq!(ledger.complete(3), None);
-    assert!(!ledger.is_full());
+    assert_eq!(ledger.complete(0), Received::Due(0));
+    assert_eq!(ledger.complete(0), Received::Stale);
+    assert_eq!(ledger.complete(4), Received::Stale);
+    assert!(!ledger.has_flushed());
+    // The CQEs of 1 and 2 were dropped.
+    assert_eq!(ledger.complete(3), Received::Early);
+    assert_eq!(ledger.next_flushed(), Some(1));
+    assert_eq!(ledger.next_flushed(), Some(2));
+    assert_eq!(ledger.next_flushed(), None);
+    assert_eq!(ledger.complete(3), Received::Due(3));
+    assert!(ledger.is_empty());
+}
+
+#[test]
+fn receives_of_a_dead_queue_follow_the_kernels() {
+    let mut ledger = RecvLedger::new(4).unwrap();
+    ledger.push(0);
+    ledger.push(1);
+    ledger.close();
+    ledger.push(2);
+    assert!(!ledger.has_flushed());
+    assert_eq!(ledger.complete(2), Received::Stale);
+    assert_eq!(ledger.complete(0), Received::Due(0));
+    assert_eq!(ledger.next_flushed(), None);
+    ledger.settle();
+    assert_eq!(ledger.complete(1), Received::Stale);
+    assert_eq!(ledger.next_flushed(), Some(1));
+    assert_eq!(ledger.next_flushed(), Some(2));
+    assert_eq!(ledger.next_flushed(), None);
+    ledger.push(3);
+    assert_eq!(ledger.next_flushed(), Some(3));
 }
 
 #[test]

@@ -163,6 +163,29 @@ impl<T: Copy + FromBytes> IndexRing<T> {
         order::publish_index(self.consumer_word(), index & self.mask);
     }
 
+    /// Whether the consumer has caught up with the producer, as far as is known here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.consumer() == self.producer()
+    }
+
+    /// Whether no slot is free, as far as is known here.
+    pub(crate) fn is_full(&self) -> bool {
+        self.producer().wrapping_add(1) & self.mask == self.consumer()
+    }
+
+    /// Reads the 32 bits that are `AT` bytes into a slot, which the kernel may be writing.
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "slots are at multiples of their size, a power of two"
+    )]
+    pub(crate) fn read_u32<const AT: usize>(&self, index: u32) -> u32 {
+        const { assert!(AT.is_multiple_of(4) && AT + 4 <= size_of::<T>()) };
+        let word = self.slot(index).wrapping_add(AT).cast::<u32>();
+        // SAFETY: inside the head of a slot, which is inside the mapping (invariant), and aligned;
+        // the kernel writes the word as a whole.
+        unsafe { word.read_volatile() }
+    }
+
     fn producer_word(&self) -> &AtomicU32 {
         // SAFETY: inside the mapping and aligned (invariant); both sides access it atomically.
         unsafe { AtomicU32::from_ptr(self.producer) }

@@ -31,6 +31,17 @@ pub(super) fn publish_entry(flags: &AtomicU16, value: u16) {
     flags.store(value, Ordering::Release);
 }
 
+/// siw: hands an entry to the kernel in whose place a mark stands; false if the kernel has flushed the
+/// mark.
+///
+/// SeqCst: as a release it pairs with the kernel's `READ_ONCE(flags)`, as in [`publish_entry`]. It is
+/// also the full barrier before [`older_entry_flags`].
+pub(super) fn publish_over_mark(flags: &AtomicU16, mark: u16, value: u16) -> bool {
+    flags
+        .compare_exchange(mark, value, Ordering::SeqCst, Ordering::Relaxed)
+        .is_ok()
+}
+
 /// siw: the flags of a work queue entry, 0 once the kernel has taken it.
 ///
 /// Acquire: pairs with the kernel's `smp_store_mb(flags, 0)`: its copy is made.
@@ -50,11 +61,11 @@ pub(super) fn older_entry_flags(flags: &AtomicU16) -> u16 {
     flags.load(Ordering::Relaxed)
 }
 
-/// siw: takes an entry back, if it still has `flags`; from a kernel that does not use the ring.
+/// siw: takes an entry back, if it still has `flags`, and leaves `instead`.
 ///
 /// Relaxed: nothing is passed on.
-pub(super) fn take_back_entry(word: &AtomicU16, flags: u16) -> bool {
-    word.compare_exchange(flags, 0, Ordering::Relaxed, Ordering::Relaxed)
+pub(super) fn take_back_entry(word: &AtomicU16, flags: u16, instead: u16) -> bool {
+    word.compare_exchange(flags, instead, Ordering::Relaxed, Ordering::Relaxed)
         .is_ok()
 }
 

@@ -5,6 +5,13 @@
 //! linux 6.1 `include/uapi/rdma/siw-abi.h`. No index is shared: each side counts for itself. The
 //! kernel clears the flags when it *takes* an entry, long before the work request completes
 //! (`siw_qp.c: siw_activate_tx_from_sq`, `siw_qp_rx.c: siw_rqe_get`).
+//!
+//! # The mark
+//!
+//! The kernel takes an entry that is VALID (`siw.h: sq_get_next`, `siw_qp_rx.c: siw_rqe_get`), but it
+//! flushes every one whose flags are not 0 (`siw_qp.c: siw_sq_flush, siw_rq_flush`; linux 6.1, 6.12).
+//! So an entry with another flag than VALID behind all others is left alone while the QP lives, and
+//! becomes a CQE when it dies. No event of the kernel's tells of every such death; the mark does.
 
 use std::marker::PhantomData;
 use std::mem::offset_of;
@@ -22,6 +29,11 @@ use crate::errno::{Errno, Result};
 /// Where the flags of an [`Sqe`] and an [`Rqe`] are.
 const FLAGS: usize = offset_of!(Sqe, flags);
 const _: () = assert!(FLAGS == offset_of!(Rqe, flags));
+/// Where their ids are.
+const _: () = assert!(offset_of!(Sqe, id) == 0 && offset_of!(Rqe, id) == 0);
+
+/// The flags of a mark: one that the kernel's code does not use.
+const MARK: u16 = flags::COMPLETED;
 
 /// A mapped ring of [`Sqe`]s or [`Rqe`]s.
 ///
@@ -94,20 +106,62 @@ impl<T: IntoBytes + Immutable> ValidRing<T> {
         order::entry_flags(self.flags(index)) & flags::VALID != 0
     }
 
-    /// Writes an entry that is not pending, its flags as 0.
+    /// Writes an entry that is not pending, all but its flags.
     pub(crate) fn write(&mut self, index: u32, value: &T) {
-        // SAFETY: the entry is inside the mapping (invariant); the caller's reference cannot
-        // overlap the mapping, to which no reference exists. The kernel may look at the flags
-        // meanwhile: it finds the 0 that was there.
-        unsafe {
-            let from = ptr::from_ref(value).cast::<u8>();
-            ptr::copy_nonoverlapping(from, self.entry(index), size_of::<T>());
+        const BEHIND: usize = FLAGS + size_of::<u16>();
+        let bytes = value.as_bytes();
+        for (at, part) in [(0, bytes.get(..FLAGS)), (BEHIND, bytes.get(BEHIND..))] {
+            let Some(part) = part else { continue };
+            // SAFETY: the entry is inside the mapping (invariant), and `at` and the part's length
+            // inside a `T`; the caller's reference cannot overlap the mapping, to which no reference
+            // exists. The kernel does not read an entry that is not VALID; at a death it reads the id
+            // of one with a mark, and whichever it finds will do.
+            unsafe {
+                let to = self.entry(index).wrapping_add(at);
+                ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
+            }
         }
     }
 
     /// Hands a written entry to the kernel: VALID, with `others`.
     pub(crate) fn publish(&mut self, index: u32, others: u16) {
         order::publish_entry(self.flags(index), others | flags::VALID);
+    }
+
+    /// As [`publish`](Self::publish), for the entry at which the mark stands; false if the kernel has
+    /// flushed it.
+    pub(crate) fn publish_over_mark(&mut self, index: u32, others: u16) -> bool {
+        order::publish_over_mark(self.flags(index), MARK, others | flags::VALID)
+    }
+
+    /// Puts a mark with `id` where `index` is; false if the kernel has not taken what was there.
+    pub(crate) fn mark(&mut self, index: u32, id: u64) -> bool {
+        if order::entry_flags(self.flags(index)) != 0 {
+            return false;
+        }
+        self.write_id(index, id);
+        order::publish_entry(self.flags(index), MARK);
+        true
+    }
+
+    /// Takes the mark away that stands where `index` is; false if it was flushed.
+    pub(crate) fn unmark(&mut self, index: u32) -> bool {
+        order::take_back_entry(self.flags(index), MARK, 0)
+    }
+
+    /// Whether a mark stands where `index` is.
+    pub(crate) fn is_marked(&self, index: u32) -> bool {
+        order::entry_flags(self.flags(index)) == MARK
+    }
+
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "entries are a multiple of 8 bytes in a page"
+    )]
+    fn write_id(&mut self, index: u32, id: u64) {
+        // SAFETY: an entry begins with its id and is inside the mapping (invariant). A kernel that
+        // flushes it meanwhile finds the old one or this.
+        unsafe { self.entry(index).cast::<u64>().write_volatile(id) };
     }
 
     /// Whether the kernel is sure to see what was just published without being told: it is while
@@ -120,9 +174,22 @@ impl<T: IntoBytes + Immutable> ValidRing<T> {
     ///
     /// Returns false if it was taken all the same.
     pub(crate) fn take_back(&mut self, index: u32) -> bool {
+        self.replace(index, 0)
+    }
+
+    /// Turns a pending entry into a mark, likewise.
+    pub(crate) fn take_back_for_mark(&mut self, index: u32, id: u64) -> bool {
+        let taken = self.replace(index, MARK);
+        if taken {
+            self.write_id(index, id);
+        }
+        taken
+    }
+
+    fn replace(&mut self, index: u32, instead: u16) -> bool {
         let word = self.flags(index);
         let now = order::entry_flags(word);
-        now & flags::VALID != 0 && order::take_back_entry(word, now)
+        now & flags::VALID != 0 && order::take_back_entry(word, now, instead)
     }
 }
 
@@ -176,6 +243,30 @@ mod tests {
         assert!(!ring.take_back(0));
         assert!(ring.take_back(1));
         assert_eq!(take(&ring, 1), None);
+    }
+
+    #[test]
+    fn a_mark_is_not_taken_and_gives_way() {
+        let mut ring = ring();
+        assert!(ring.mark(0, 99));
+        assert!(ring.is_marked(0) && !ring.is_pending(0));
+        assert_eq!(take(&ring, 0), None);
+        ring.write(
+            0,
+            &Rqe {
+                id: 1,
+                ..Rqe::default()
+            },
+        );
+        assert!(ring.is_marked(0));
+        assert!(ring.mark(1, 99));
+        assert!(ring.publish_over_mark(0, 0));
+        assert!(!ring.mark(0, 99));
+        assert_eq!(take(&ring, 0), Some(1));
+        assert!(ring.unmark(1) && !ring.unmark(1));
+        assert!(!ring.publish_over_mark(1, 0));
+        ring.publish(2, 0);
+        assert!(ring.take_back_for_mark(2, 99) && ring.is_marked(2));
     }
 
     #[test]

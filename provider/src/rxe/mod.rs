@@ -6,17 +6,19 @@ mod cqe;
 mod recv;
 mod send;
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::ops::RangeInclusive;
 use std::os::fd::RawFd;
 
 use kernel_abi::rxe;
-use rdma_core_sys::{RDMA_DRIVER_RXE, ibv_qp_cap, ibv_qp_type, ibv_srq_attr};
+use rdma_core_sys::{RDMA_DRIVER_RXE, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_srq_attr};
 
+use crate::cookie::Queue;
 use crate::cq::Cq;
 use crate::driver::{Driver, RecvRing, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::CqeOrder;
+use crate::queue_pair::QueuePair;
 
 /// `rdma_rxe`.
 #[derive(Debug)]
@@ -29,8 +31,18 @@ impl Driver for Rxe {
     const ABI: RangeInclusive<u32> = 1..=rxe::ABI_VERSION;
     const CQE_ORDER: CqeOrder = CqeOrder::Posting;
     const CONNECTS_UNSEEN: bool = false;
+    /// `RXE_MAX_CQE` (linux 6.1, 6.12 `rxe_param.h`).
+    const MAX_CQE: c_int = (1 << 15) - 1;
     /// Numbers are given out cyclically (linux 6.1 `rxe_pool.c: rxe_alloc`).
     const REUSES_QP_NUMBERS: bool = false;
+    /// Tasks flush (linux 6.1, 6.12 `rxe_qp.c: rxe_qp_error`).
+    const FLUSHES_AT_ONCE: bool = false;
+    const MARKS_AHEAD: bool = false;
+    /// A receive queue has no doorbell, and a responder that fails with nothing posted says nothing.
+    const DIES_UNSEEN: bool = true;
+    const MAY_STICK: bool = true;
+    const CLOSES_BY: Option<ibv_qp_state> = None;
+    const RESETS: bool = true;
 
     type ContextAnswer = ();
     type MrRequest = ();
@@ -79,9 +91,14 @@ impl Driver for Rxe {
     }
 
     /// A system call: the kernel keeps the CQ's notify state to itself.
-    fn arm(cq: &Cq<Self>, solicited_only: bool) -> Result<()> {
+    fn arm(cq: &Cq<Self>) -> Result<()> {
         let notify = cq.queue.context.library.calls.ibv_cmd_req_notify_cq;
         // SAFETY: libibverbs' half of a living CQ.
-        Errno::check(unsafe { notify(cq.base(), solicited_only.into()) })
+        Errno::check(unsafe { notify(cq.base(), 0) })
+    }
+
+    /// The dead QP's own ring takes a mark more, which the kernel flushes.
+    fn ring_bell(pair: &QueuePair<Self>, queue: Queue) {
+        pair.mark_again(queue);
     }
 }

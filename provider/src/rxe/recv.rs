@@ -49,6 +49,10 @@ impl RecvRing for Recvs {
         self.ring.capacity()
     }
 
+    fn inspect(&self, wr: &ibv_recv_wr) -> Result<()> {
+        message_len(sges(wr, self.max_sge)?).map(drop)
+    }
+
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
         let sges = sges(wr, self.max_sge)?;
         let length = message_len(sges)?;
@@ -71,8 +75,29 @@ impl RecvRing for Recvs {
         Ok(())
     }
 
-    fn publish(&mut self) {
+    fn publish(&mut self) -> bool {
         self.ring.publish_producer(self.next);
+        true
+    }
+
+    fn mark(&mut self, id: u64) -> bool {
+        if self.ring.is_full() {
+            return false;
+        }
+        self.ring.write(
+            self.next,
+            &RecvWqe {
+                wr_id: id,
+                ..RecvWqe::default()
+            },
+        );
+        self.next = self.next.wrapping_add(1);
+        self.ring.publish_producer(self.next);
+        true
+    }
+
+    fn is_drained(&self) -> bool {
+        self.ring.is_empty()
     }
 }
 

@@ -4,7 +4,9 @@
 
 use std::os::fd::RawFd;
 
-use kernel_abi::rxe::{AtomicWr, DmaInfo, MmapInfo, MwWr, RdmaWr, SendWqe, SendWr, Sge, UdWr};
+use kernel_abi::rxe::{
+    AtomicWr, DmaInfo, MmapInfo, MwWr, RdmaWr, SendWqe, SendWr, Sge, UdWr, wqe_state,
+};
 use rdma_core_sys::{
     IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_BIND_MW,
     IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_LOCAL_INV, IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE,
@@ -15,7 +17,7 @@ use rdma_core_sys::{
 use zerocopy::FromZeros;
 
 use crate::ah::Ah;
-use crate::driver::SendRing;
+use crate::driver::{Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::{Posted, small};
 use crate::ring::index::IndexRing;
@@ -114,9 +116,58 @@ impl Sends {
     }
 }
 
+/// A send, checked.
+struct Checked<'w> {
+    sges: &'w [ibv_sge],
+    length: u32,
+    is_inline: bool,
+    posted: Posted,
+}
+
+impl Sends {
+    /// # Errors
+    ///
+    /// `EINVAL` if the QP does not have the operation, or not this form of it.
+    fn check<'w>(&self, wr: &'w ibv_send_wr, signal_all: bool) -> Result<Checked<'w>> {
+        let opcode = self.completion_opcode(wr.opcode)?;
+        let sges = sges(wr, self.max_sge)?;
+        let length = message_len(sges)?;
+        let is_inline = wr.send_flags & IBV_SEND_INLINE != 0;
+        if is_inline && length > self.max_inline {
+            return Err(Errno::EINVAL);
+        }
+        if matches!(
+            wr.opcode,
+            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD
+        ) {
+            // SAFETY: the member that these operations have; plain data.
+            let atomic = unsafe { wr.wr.atomic };
+            if length < 8 || atomic.remote_addr % 8 != 0 || is_inline {
+                return Err(Errno::EINVAL);
+            }
+        }
+        let signaled = signal_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
+        Ok(Checked {
+            sges,
+            length,
+            is_inline,
+            posted: Posted {
+                wr_id: wr.wr_id,
+                opcode,
+                signaled,
+                reported: signaled,
+            },
+        })
+    }
+}
+
 impl SendRing for Sends {
     fn capacity(&self) -> u32 {
         self.ring.capacity()
+    }
+
+    fn inspect(&self, wr: &ibv_send_wr, signal_all: bool) -> Result<Posted> {
+        Ok(self.check(wr, signal_all)?.posted)
     }
 
     fn write(
@@ -126,13 +177,12 @@ impl SendRing for Sends {
         wr: &ibv_send_wr,
         signal_all: bool,
     ) -> Result<Posted> {
-        let completion = self.completion_opcode(wr.opcode)?;
-        let sges = sges(wr, self.max_sge)?;
-        let length = message_len(sges)?;
-        let is_inline = wr.send_flags & IBV_SEND_INLINE != 0;
-        if is_inline && length > self.max_inline {
-            return Err(Errno::EINVAL);
-        }
+        let Checked {
+            sges,
+            length,
+            is_inline,
+            posted,
+        } = self.check(wr, signal_all)?;
         // The slot is not the kernel's before `publish`, so the tail may be written first.
         if is_inline {
             write_inline(&mut self.ring, name, sges)?;
@@ -159,9 +209,6 @@ impl SendRing for Sends {
             IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
                 // SAFETY: the member that these operations have; plain data.
                 let atomic = unsafe { wr.wr.atomic };
-                if length < 8 || atomic.remote_addr % 8 != 0 || is_inline {
-                    return Err(Errno::EINVAL);
-                }
                 let own = AtomicWr {
                     remote_addr: atomic.remote_addr,
                     compare_add: atomic.compare_add,
@@ -205,24 +252,71 @@ impl SendRing for Sends {
             }
             _ => self.write_head(name, cookie, wr, RdmaWr::default(), 0, dma),
         }
-        let signaled = signal_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
-        Ok(Posted {
-            wr_id: wr.wr_id,
-            opcode: completion,
-            signaled,
-            reported: signaled,
-        })
+        Ok(posted)
     }
 
-    fn publish(&mut self, _first: u32, end: u32) -> bool {
+    fn publish(&mut self, _first: u32, end: u32) -> Published {
         self.ring.publish_producer(end);
         // The requester runs for a doorbell alone (linux 6.1 `rxe_verbs.c: rxe_post_send`).
-        true
+        Published::Unseen
     }
 
     /// Never: rxe refuses a doorbell by the state, which is looked at before the ring is written.
     fn take_back(&mut self, _first: u32, _end: u32) -> bool {
         false
+    }
+
+    /// An empty SEND, which in ERR is flushed as any other.
+    fn mark(&mut self, id: u64) -> bool {
+        if self.ring.is_full() {
+            return false;
+        }
+        let at = self.ring.producer();
+        let mut wqe = SendWqe::<RdmaWr>::zeroed();
+        wqe.wr.wr_id = id;
+        wqe.wr.opcode = IBV_WR_SEND;
+        wqe.wr.send_flags = IBV_SEND_SIGNALED;
+        self.ring.write(at, &wqe);
+        self.ring.publish_producer(at.wrapping_add(1));
+        true
+    }
+
+    /// There is none ahead of death.
+    fn unmark(&mut self) {}
+
+    fn is_marked(&self) -> bool {
+        false
+    }
+
+    /// A flush leaves nothing in the ring.
+    fn is_untouched(&self, _name: u32) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// The requester stops at a WQE that it cannot send, and linux 6.1 leaves it at that until the
+    /// sends before it complete, which they may never do (`rxe_req.c: rxe_requester`,
+    /// `rxe_comp.c: rxe_completer` with `need_retry`).
+    fn has_failed(&self, first: u32, end: u32) -> bool {
+        let mut name = first;
+        while name != end {
+            match self
+                .ring
+                .read_u32::<{ SendWqe::<RdmaWr>::STATE_OFFSET }>(name)
+            {
+                wqe_state::POSTED => return false,
+                wqe_state::ERROR => return true,
+                _ => name = name.wrapping_add(1),
+            }
+        }
+        false
+    }
+
+    fn position(&self) -> (u32, u32) {
+        (self.ring.producer(), self.ring.capacity())
     }
 
     /// The consumer index moves when a WQE completes, just before its CQE is posted

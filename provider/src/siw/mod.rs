@@ -6,17 +6,21 @@ mod cqe;
 mod recv;
 mod send;
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::ops::RangeInclusive;
 use std::os::fd::RawFd;
 
 use kernel_abi::siw;
-use rdma_core_sys::{RDMA_DRIVER_SIW, ibv_qp_cap, ibv_qp_type, ibv_srq_attr};
+use rdma_core_sys::{
+    IBV_QPS_SQD, RDMA_DRIVER_SIW, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_srq_attr,
+};
 
+use crate::cookie::Queue;
 use crate::cq::Cq;
 use crate::driver::{Driver, RecvRing, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::CqeOrder;
+use crate::queue_pair::QueuePair;
 
 /// `siw`.
 #[derive(Debug)]
@@ -28,8 +32,20 @@ impl Driver for Siw {
     const ABI: RangeInclusive<u32> = siw::ABI_VERSION..=siw::ABI_VERSION;
     const CQE_ORDER: CqeOrder = CqeOrder::ReadsLate;
     const CONNECTS_UNSEEN: bool = true;
+    /// `SIW_MAX_CQ` entries (linux 6.1, 6.12 `siw.h`, `siw_main.c`).
+    const MAX_CQE: c_int = 100 << 15;
     /// The lowest free number is given out (linux 6.1 `siw_qp.c: siw_qp_add`).
     const REUSES_QP_NUMBERS: bool = true;
+    /// Under the state lock (linux 6.1, 6.12 `siw_verbs.c: siw_verbs_modify_qp`).
+    const FLUSHES_AT_ONCE: bool = true;
+    const MARKS_AHEAD: bool = true;
+    const DIES_UNSEEN: bool = false;
+    const MAY_STICK: bool = false;
+    /// CLOSING, which ends as ERROR does for the peer, but forgets the READs that are outstanding
+    /// (linux 6.1, 6.12 `siw_qp.c: siw_qp_nextstate_from_rts, siw_qp_nextstate_from_close`).
+    const CLOSES_BY: Option<ibv_qp_state> = Some(IBV_QPS_SQD);
+    /// ERROR is final, and RESET ignored (linux 6.1, 6.12 `siw_qp.c: siw_qp_modify`).
+    const RESETS: bool = false;
 
     type ContextAnswer = siw::AllocCtxResp;
     type MrRequest = siw::RegMrCmd;
@@ -68,7 +84,7 @@ impl Driver for Siw {
         if answer.num_rqe == 0 {
             return Ok(None);
         }
-        let recvs = recv::Recvs::map(cmd_fd, offered(answer.rq_key)?, answer.num_rqe)?;
+        let recvs = recv::Recvs::map(cmd_fd, offered(answer.rq_key)?, answer.num_rqe, 1)?;
         cap.max_recv_wr = recvs.capacity();
         cap.max_recv_sge = send::MAX_SGE;
         Ok(Some(recvs))
@@ -79,18 +95,23 @@ impl Driver for Siw {
         answer: &siw::CreateSrqResp,
         attr: &mut ibv_srq_attr,
     ) -> Result<recv::Recvs> {
-        let recvs = recv::Recvs::map(cmd_fd, offered(answer.srq_key)?, answer.num_rqe)?;
+        let recvs = recv::Recvs::map(cmd_fd, offered(answer.srq_key)?, answer.num_rqe, 0)?;
         attr.max_wr = recvs.capacity();
         attr.max_sge = send::MAX_SGE;
         Ok(recvs)
     }
 
-    /// A store into the mapped CQ, for any completion: siw never raises the event for a solicited
-    /// receive (linux 6.1, 6.12 `siw_qp.c: siw_rqe_complete` passes SIGNALLED), and its CQE does not
-    /// tell. A waiter that is woken too often polls in vain; one that is not sleeps for ever.
-    fn arm(cq: &Cq<Self>, _solicited_only: bool) -> Result<()> {
+    /// A store into the mapped CQ. Solicited receives could not be told either: siw never raises the
+    /// event for them (linux 6.1, 6.12 `siw_qp.c: siw_rqe_complete` passes SIGNALLED).
+    fn arm(cq: &Cq<Self>) -> Result<()> {
         cq.queue.lock().ring.arm();
         Ok(())
+    }
+
+    /// A QP that is destroyed at once: its mark in the receive queue is flushed
+    /// (linux 6.1, 6.12 `siw_verbs.c: siw_destroy_qp`). The dead one's rings are not looked at again.
+    fn ring_bell(pair: &QueuePair<Self>, queue: Queue) {
+        pair.ring_by_another(queue);
     }
 }
 

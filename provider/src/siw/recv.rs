@@ -20,21 +20,33 @@ pub(crate) struct Recvs {
     /// The RQE to be written next, and the first that is not yet published; free running.
     next: u32,
     unpublished: u32,
+    /// The id of the mark, which stands behind all that was published in an RQ. An SRQ is not flushed
+    /// and has none.
+    mark: Option<u64>,
+    /// Entries kept free for the mark.
+    spare: u32,
 }
 
 impl Recvs {
-    pub(super) fn map(cmd_fd: RawFd, key: u64, count: u32) -> Result<Self> {
+    /// Maps a ring of `count` entries, of which `spare` are kept free: one, if it is to have a mark.
+    pub(super) fn map(cmd_fd: RawFd, key: u64, count: u32, spare: u32) -> Result<Self> {
         Ok(Self {
             ring: ValidRing::map(cmd_fd, key, count)?,
             next: 0,
             unpublished: 0,
+            mark: None,
+            spare,
         })
     }
 }
 
 impl RecvRing for Recvs {
     fn capacity(&self) -> u32 {
-        self.ring.capacity()
+        self.ring.capacity().wrapping_sub(self.spare)
+    }
+
+    fn inspect(&self, wr: &ibv_recv_wr) -> Result<()> {
+        message_len(sges(wr, MAX_SGE)?).map(drop)
     }
 
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
@@ -53,13 +65,40 @@ impl RecvRing for Recvs {
         Ok(())
     }
 
-    fn publish(&mut self) {
-        while self.unpublished != self.next {
-            // The kernel takes an RQE whose flags are VALID and nothing else
-            // (linux 6.1 `siw_qp_rx.c: siw_rqe_get`).
-            self.ring.publish(self.unpublished, 0);
-            self.unpublished = self.unpublished.wrapping_add(1);
+    fn publish(&mut self) -> bool {
+        let first = self.unpublished;
+        if first == self.next {
+            return true;
         }
+        self.unpublished = self.next;
+        // The kernel takes an RQE whose flags are VALID and nothing else
+        // (linux 6.1 `siw_qp_rx.c: siw_rqe_get`).
+        let Some(mark) = self.mark else {
+            let mut index = first;
+            while index != self.next {
+                self.ring.publish(index, 0);
+                index = index.wrapping_add(1);
+            }
+            return true;
+        };
+        // It does not look behind the mark, so the first goes last.
+        let mut index = first.wrapping_add(1);
+        while index != self.next {
+            self.ring.publish(index, 0);
+            index = index.wrapping_add(1);
+        }
+        self.ring.mark(self.next, mark);
+        self.ring.publish_over_mark(first, 0)
+    }
+
+    fn mark(&mut self, id: u64) -> bool {
+        self.mark = Some(id);
+        self.ring.mark(self.next, id)
+    }
+
+    /// The flush has run through when the move to ERR returns.
+    fn is_drained(&self) -> bool {
+        true
     }
 }
 

@@ -12,7 +12,7 @@ use rdma_core_sys::{
 };
 use zerocopy::IntoBytes;
 
-use crate::driver::SendRing;
+use crate::driver::{Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::{Posted, small};
 use crate::ring::valid::ValidRing;
@@ -34,17 +34,68 @@ pub(super) const MAX_INLINE: u32 = siw::MAX_INLINE as u32;
 const MAX_IN_HEADER: u32 = 32;
 
 /// A mapped SQ.
+///
+/// One entry more than can be outstanding, where the mark stands: behind all that was published.
 #[derive(Debug)]
 pub(crate) struct Sends {
     ring: ValidRing<Sqe>,
+    /// The id of the mark.
+    mark: u64,
+    /// The entry at which the mark stands, or stood until the kernel flushed it.
+    marked: u32,
+    /// The flags with which that entry will be published, once it is written.
+    first_flags: u16,
 }
 
 impl Sends {
     pub(super) fn map(cmd_fd: RawFd, key: u64, count: u32) -> Result<Self> {
         Ok(Self {
             ring: ValidRing::map(cmd_fd, key, count)?,
+            mark: 0,
+            marked: 0,
+            first_flags: 0,
         })
     }
+}
+
+/// What the flags of a send ask for, checked.
+struct Checked<'w> {
+    siw_opcode: u8,
+    sges: &'w [ibv_sge],
+    length: u32,
+    posted: Posted,
+}
+
+/// # Errors
+///
+/// `EINVAL` if siw does not have the operation, or not this form of it.
+fn check(wr: &ibv_send_wr, signal_all: bool) -> Result<Checked<'_>> {
+    let (siw_opcode, opcode) = operation(wr)?;
+    let is_read = siw_opcode == opcode::READ;
+    let has = |flag| wr.send_flags & flag != 0;
+    let sges = sges(wr, MAX_SGE)?;
+    let length = message_len(sges)?;
+    // siw takes neither of these for a READ, and would leave it at the head of the queue for
+    // ever (linux 6.1 `siw_qp.c: siw_activate_tx_from_sq`).
+    if is_read && (sges.len() != 1 || has(IBV_SEND_INLINE) || has(IBV_SEND_FENCE)) {
+        return Err(Errno::EINVAL);
+    }
+    if has(IBV_SEND_INLINE) && (length > MAX_INLINE || siw_opcode == opcode::SEND_REMOTE_INV) {
+        return Err(Errno::EINVAL);
+    }
+    // A READ completes late, and what is behind it must wait: its CQE is always needed.
+    let signaled = signal_all || has(IBV_SEND_SIGNALED);
+    Ok(Checked {
+        siw_opcode,
+        sges,
+        length,
+        posted: Posted {
+            wr_id: wr.wr_id,
+            opcode,
+            signaled,
+            reported: signaled || is_read,
+        },
+    })
 }
 
 /// What siw calls an operation, and `enum ibv_wc_opcode` of its completion.
@@ -61,8 +112,13 @@ fn operation(wr: &ibv_send_wr) -> Result<(u8, u8)> {
 }
 
 impl SendRing for Sends {
+    /// One less than there are entries: the mark needs one.
     fn capacity(&self) -> u32 {
-        self.ring.capacity()
+        self.ring.capacity().wrapping_sub(1)
+    }
+
+    fn inspect(&self, wr: &ibv_send_wr, signal_all: bool) -> Result<Posted> {
+        Ok(check(wr, signal_all)?.posted)
     }
 
     fn write(
@@ -72,22 +128,12 @@ impl SendRing for Sends {
         wr: &ibv_send_wr,
         signal_all: bool,
     ) -> Result<Posted> {
-        let (siw_opcode, completion) = operation(wr)?;
-        let is_read = siw_opcode == opcode::READ;
-        let has = |flag| wr.send_flags & flag != 0;
-        let sges = sges(wr, MAX_SGE)?;
-        let length = message_len(sges)?;
-        // siw takes neither of these for a READ, and would leave it at the head of the queue for
-        // ever (linux 6.1 `siw_qp.c: siw_activate_tx_from_sq`).
-        if is_read && (sges.len() != 1 || has(IBV_SEND_INLINE) || has(IBV_SEND_FENCE)) {
-            return Err(Errno::EINVAL);
-        }
-        if has(IBV_SEND_INLINE) && (length > MAX_INLINE || siw_opcode == opcode::SEND_REMOTE_INV) {
-            return Err(Errno::EINVAL);
-        }
-        // A READ completes late, and what is behind it must wait: its CQE is always needed.
-        let signaled = signal_all || has(IBV_SEND_SIGNALED);
-        let reported = signaled || is_read;
+        let Checked {
+            siw_opcode,
+            sges,
+            length,
+            posted,
+        } = check(wr, signal_all)?;
         let mut sqe = Sqe {
             id: cookie,
             opcode: siw_opcode,
@@ -102,10 +148,10 @@ impl SendRing for Sends {
             sqe.rkey = rdma.rkey;
             sqe.raddr = rdma.remote_addr;
         }
-        if has(IBV_SEND_INLINE) {
+        if wr.send_flags & IBV_SEND_INLINE != 0 {
             // The kernel sets `num_sge` itself.
             copy_inline(&mut sqe, sges)?;
-        } else if let (true, [to, ..], [from]) = (is_read, &mut sqe.sge, sges) {
+        } else if let (opcode::READ, [to, ..], [from]) = (siw_opcode, &mut sqe.sge, sges) {
             // Also an empty READ has its one entry.
             *to = entry(from);
             sqe.num_sge = 1;
@@ -120,24 +166,33 @@ impl SendRing for Sends {
             return Err(Errno::ENOMEM);
         }
         self.ring.write(name, &sqe);
-        self.ring.publish(name, sqe_flags(wr.send_flags, reported));
-        Ok(Posted {
-            wr_id: wr.wr_id,
-            opcode: completion,
-            signaled,
-            reported,
-        })
+        let flags = sqe_flags(wr.send_flags, posted.reported);
+        if name == self.marked {
+            // The kernel does not look behind the mark, so this one goes last.
+            self.first_flags = flags;
+        } else {
+            self.ring.publish(name, flags);
+        }
+        Ok(posted)
     }
 
-    fn publish(&mut self, first: u32, end: u32) -> bool {
-        // Where the list fills the ring, `first - 1` is one of its own.
-        end.wrapping_sub(first) == self.ring.capacity()
-            || !self.ring.will_be_seen(first.wrapping_sub(1))
+    fn publish(&mut self, first: u32, end: u32) -> Published {
+        // The next mark first: there is one at every moment. There is room for it, since the kernel
+        // has taken what completed.
+        self.ring.mark(end, self.mark);
+        self.marked = end;
+        if !self.ring.publish_over_mark(first, self.first_flags) {
+            Published::Dead
+        } else if self.ring.will_be_seen(first.wrapping_sub(1)) {
+            Published::Seen
+        } else {
+            Published::Unseen
+        }
     }
 
     fn take_back(&mut self, first: u32, end: u32) -> bool {
         // The kernel takes entries in order, so without the first it gets none.
-        if !self.ring.take_back(first) {
+        if !self.ring.take_back_for_mark(first, self.mark) {
             return false;
         }
         let mut name = first.wrapping_add(1);
@@ -145,7 +200,44 @@ impl SendRing for Sends {
             self.ring.take_back(name);
             name = name.wrapping_add(1);
         }
+        self.ring.unmark(end);
+        self.marked = first;
         true
+    }
+
+    fn mark(&mut self, id: u64) -> bool {
+        self.mark = id;
+        self.ring.mark(self.marked, id)
+    }
+
+    fn unmark(&mut self) {
+        self.ring.unmark(self.marked);
+    }
+
+    fn is_marked(&self) -> bool {
+        self.ring.is_marked(self.marked)
+    }
+
+    /// Also the one before an entry that was left in the ring: if the CQ was full when that was
+    /// flushed, so it was for the one that the kernel had in hand, whose CQE is lost.
+    fn is_untouched(&self, name: u32) -> bool {
+        let next = name.wrapping_add(1);
+        [name, next].iter().any(|at| self.ring.is_pending(*at)) || self.ring.is_marked(next)
+    }
+
+    /// The flush has run through when the move to ERR returns.
+    fn is_drained(&self) -> bool {
+        true
+    }
+
+    /// A faulty entry is reported at once, or its doorbell fails.
+    fn has_failed(&self, _first: u32, _end: u32) -> bool {
+        false
+    }
+
+    /// Never asked for: siw does not reset a queue.
+    fn position(&self) -> (u32, u32) {
+        (0, 0)
     }
 
     /// The kernel takes one entry at a time, when it is done with the one before

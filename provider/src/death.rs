@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! Sign of death → flush: the one path that whatever shows a QP's death takes.
+//!
+//! 1. *Close* both queues: what is posted from now on is the library's.
+//! 2. *Kick*: move the QP to ERR, also if it is there already, so that the kernel flushes what it
+//!    has.
+//! 3. *Settle* each queue when its kernel is done (`flush.rs`): what is left in the ledger then, the
+//!    library flushes, behind the kernel's own CQEs.
+//!
+//! When the kernel is done differs. siw flushes before the move to ERR returns (linux 6.1, 6.12
+//! `siw_qp.c: siw_qp_modify`, under the state lock), so a queue is settled once its CQ has been
+//! read empty after that. rxe's tasks flush later, in order; a *mark* behind all other entries
+//! comes back as their last CQE. A mark that is dropped at a full CQ is put again.
+
+use std::sync::MutexGuard;
+
+use kernel_abi::uverbs;
+use rdma_core_sys::{IBV_QP_STATE, IBV_QPS_ERR, ibv_qp_attr, ibv_qp_attr_mask};
+
+use crate::cookie::{Mark, Queue};
+use crate::driver::{CompletionRing, Driver, RecvRing, SendRing};
+use crate::errno::{Errno, Result};
+use crate::lock::lock;
+use crate::queue_pair::QueuePair;
+
+/// What showed that a QP is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The application moved it to an error state.
+    Modified,
+    /// A CQE that is not a success.
+    Completion,
+    /// The kernel has flushed the mark.
+    Flushed,
+    /// An asynchronous event, of this `enum ibv_event_type`.
+    Event(u32),
+    /// The kernel refuses the doorbell.
+    Doorbell,
+    /// The kernel has stopped at a work request.
+    Stuck,
+    /// `ibv_query_qp` said so.
+    Queried,
+}
+
+/// What is known of a QP's life. Under a lock that is taken before all others, and is held while the
+/// kernel moves the QP: its holder may make system calls.
+#[derive(Debug, Default)]
+pub(crate) struct Life {
+    pub(crate) dead: bool,
+    /// `ibv_destroy_qp` is at work, or done: libibverbs' half must not be used.
+    pub(crate) gone: bool,
+    /// A sign of death that came meanwhile.
+    pub(crate) missed: Option<Cause>,
+}
+
+/// `IBV_QP_STATE` alone.
+pub(crate) const STATE: ibv_qp_attr_mask = IBV_QP_STATE;
+
+impl<D: Driver> QueuePair<D> {
+    /// The QP is dead: flushes it, unless that was done. No lock is held.
+    pub(crate) fn die(&self, cause: Cause) {
+        let mut life = lock(&self.life);
+        if life.gone {
+            life.missed.get_or_insert(cause);
+        } else if !life.dead {
+            // Its failure is dealt with there.
+            let _ = self.flush(&mut life, cause);
+            drop(life);
+            self.settle_if_quiet();
+        }
+    }
+
+    /// Closes the queues and kicks the kernel.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says to the move to ERR. The QP is dead all the same.
+    pub(crate) fn flush(&self, life: &mut MutexGuard<'_, Life>, cause: Cause) -> Result<()> {
+        life.dead = true;
+        self.context
+            .note(&format!("QP {} is dead: {cause:?}", self.number));
+        {
+            let mut send = lock(&self.send);
+            send.ledger.close();
+            if cause == Cause::Modified && self.srq().is_none() {
+                // The application knows: no event has to tell it.
+                send.ring.unmark();
+            }
+        }
+        if let Some(mut recv) = self.own_recv() {
+            recv.ledger.close();
+        }
+        self.send_cq.enlist(self, Queue::Send);
+        self.recv_cq.enlist(self, Queue::Recv);
+        let kicked = self.kick();
+        if D::FLUSHES_AT_ONCE || kicked.is_err() {
+            // A kernel that has no such QP any more flushes nothing.
+            lock(&self.send).flushed = true;
+            if let Some(mut recv) = self.own_recv() {
+                recv.flushed = true;
+            }
+        } else {
+            self.put_mark(Queue::Send);
+            self.put_mark(Queue::Recv);
+            // The device was there a moment ago; if not, `mark_again` will find out.
+            let _ = self.kick();
+        }
+        kicked
+    }
+
+    /// Makes the kernel flush, again if need be. The lock of `life` is held.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` of a device that is gone.
+    fn kick(&self) -> Result<()> {
+        let mut attr = ibv_qp_attr {
+            qp_state: IBV_QPS_ERR,
+            ..Default::default()
+        };
+        // SAFETY: the attributes have the state that the mask tells of.
+        unsafe { self.modify_kernel(&raw mut attr, STATE) }
+    }
+
+    /// `ibv_modify_qp`(3) as the kernel does it. The lock of `life` is held, which is not gone.
+    ///
+    /// # Safety
+    ///
+    /// `attr` are attributes of which the mask tells the valid ones.
+    pub(crate) unsafe fn modify_kernel(
+        &self,
+        attr: *mut ibv_qp_attr,
+        mask: ibv_qp_attr_mask,
+    ) -> Result<()> {
+        let mut request = uverbs::Request::<uverbs::ModifyQp>::zeroed();
+        let mask = mask.try_into().map_err(|_| Errno::EINVAL)?;
+        // SAFETY: the caller's attributes; the request is as large as its size says. libibverbs'
+        // half is there until `life` is gone.
+        Errno::check(unsafe {
+            (self.context.library.calls.ibv_cmd_modify_qp)(
+                self.base.0,
+                attr,
+                mask,
+                (&raw mut request).cast(),
+                size_of_val(&request),
+            )
+        })
+    }
+
+    fn put_mark(&self, queue: Queue) {
+        let owner = self.id;
+        let id = |attempt| {
+            Mark {
+                queue,
+                owner,
+                attempt,
+            }
+            .encode()
+        };
+        if queue == Queue::Send {
+            let send = &mut *lock(&self.send);
+            let put = send.ring.mark(id(send.marks));
+            send.marks = send.marks.wrapping_add(put.into());
+        } else if let Some(mut recv) = self.own_recv() {
+            let recv = &mut *recv;
+            let put = recv.ring.mark(id(recv.marks));
+            recv.marks = recv.marks.wrapping_add(put.into());
+        }
+    }
+
+    /// Puts the mark of a dying queue once more and kicks. No lock is held.
+    ///
+    /// Its CQE also wakes a waiter.
+    pub(crate) fn mark_again(&self, queue: Queue) {
+        let life = lock(&self.life);
+        if life.gone || !life.dead {
+            return;
+        }
+        self.put_mark(queue);
+        if self.kick().is_err() {
+            lock(&self.send).flushed = true;
+            if let Some(mut recv) = self.own_recv() {
+                recv.flushed = true;
+            }
+        }
+        drop(life);
+        self.settle_if_quiet();
+    }
+
+    /// Settles the queues of which the kernel has nothing more to say. No lock is held.
+    pub(crate) fn settle_if_quiet(&self) {
+        for cq in self.cqs() {
+            let mut state = cq.lock();
+            if state.ring.peek(0).is_none() {
+                cq.settle_quiet(&mut state);
+            }
+            let wake = state.take_wake();
+            drop(state);
+            if wake {
+                self.ring_bell(cq);
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! Flush → completion: what a CQ does for the dead QPs whose queues complete to it.
+
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use rdma_core_sys::{IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, ibv_wc};
+
+use crate::cookie::{Cookie, Mark, OwnerId, Queue};
+use crate::cq::{CompletionQueue, Completions};
+use crate::death::Cause;
+use crate::driver::{CompletionRing, Driver, RecvRing, SendRing};
+use crate::ledger::Sent;
+use crate::lock::lock;
+use crate::queue_pair::QueuePair;
+
+/// A queue that has completions due which are in no ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) owner: OwnerId,
+    /// [`Queue::Send`] or [`Queue::Recv`].
+    pub(crate) queue: Queue,
+}
+
+/// A queue of a dead QP whose kernel may still have something to say.
+#[derive(Debug)]
+pub(crate) struct Dying<D: Driver> {
+    pub(crate) pair: Arc<QueuePair<D>>,
+    pub(crate) queue: Queue,
+}
+
+/// What a poller found that has to be done, with system calls, when it no longer holds the CQ's lock.
+#[derive(Debug)]
+pub(crate) enum Chore<D: Driver> {
+    Die(Arc<QueuePair<D>>, Cause),
+    MarkAgain(Arc<QueuePair<D>>, Queue),
+    /// Ask the kernel whether the QP lives.
+    AskAfter(Arc<QueuePair<D>>),
+}
+
+impl<D: Driver> Chore<D> {
+    /// No lock is held.
+    pub(crate) fn run(self) {
+        match self {
+            Self::Die(pair, cause) => pair.die(cause),
+            Self::MarkAgain(pair, queue) => pair.mark_again(queue),
+            Self::AskAfter(pair) => pair.ask_after(),
+        }
+    }
+
+    pub(crate) fn pair(&self) -> &QueuePair<D> {
+        match self {
+            Self::Die(pair, _) | Self::MarkAgain(pair, _) | Self::AskAfter(pair) => pair,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Die(a, _), Self::Die(b, _)) | (Self::AskAfter(a), Self::AskAfter(b)) => {
+                Arc::ptr_eq(a, b)
+            }
+            (Self::MarkAgain(a, p), Self::MarkAgain(b, q)) => Arc::ptr_eq(a, b) && p == q,
+            _ => false,
+        }
+    }
+
+    /// How many there can be for one queue of a QP.
+    pub(crate) const PER_QUEUE: usize = 3;
+}
+
+impl<D: Driver> Completions<D> {
+    /// Notes a chore, once.
+    pub(crate) fn add_chore(&mut self, chore: Chore<D>) {
+        if !self.chores.iter().any(|other| other.is_same(&chore)) {
+            self.chores.push(chore);
+        }
+    }
+
+    /// Notes that a queue has completions due.
+    pub(crate) fn add_due(&mut self, owner: OwnerId, queue: Queue) {
+        let due = Due { owner, queue };
+        if !self.due.contains(&due) {
+            self.due.push(due);
+        }
+    }
+
+    /// Whether a waiter has to be woken for what is due; it is told once.
+    pub(crate) fn take_wake(&mut self) -> bool {
+        let wake = self.armed && !self.due.is_empty();
+        self.armed &= !wake;
+        wake
+    }
+}
+
+impl<D: Driver> CompletionQueue<D> {
+    /// Notes that a queue of a dead QP completes here.
+    pub(crate) fn enlist(&self, pair: &QueuePair<D>, queue: Queue) {
+        let Some(pair) = pair.arc() else { return };
+        self.lock().dying.push(Dying { pair, queue });
+    }
+
+    /// The kernel has flushed a mark.
+    #[cold]
+    pub(crate) fn mark_is_back(&self, state: &mut Completions<D>, mark: Mark) {
+        let Mark {
+            queue,
+            owner,
+            attempt,
+        } = mark;
+        let Some(pair) = self.qp(Cookie {
+            queue,
+            owner,
+            entry: 0,
+        }) else {
+            return;
+        };
+        if D::MARKS_AHEAD {
+            self.doom_for(state, pair, Cause::Flushed);
+        } else if self.settle(state, pair, queue, attempt > 0) {
+            state
+                .dying
+                .retain(|d| d.pair.id != owner || d.queue != queue);
+        }
+    }
+
+    /// A CQE that is not a success: has its QP flushed as soon as the CQ's lock is released.
+    #[cold]
+    pub(crate) fn doom(&self, state: &mut Completions<D>, pair: &QueuePair<D>) {
+        self.doom_for(state, pair, Cause::Completion);
+    }
+
+    fn doom_for(&self, state: &mut Completions<D>, pair: &QueuePair<D>, cause: Cause) {
+        if let Some(pair) = pair.arc() {
+            state.add_chore(Chore::Die(pair, cause));
+        }
+    }
+
+    /// The ring was just seen empty: settles the dying queues that need nothing else, and sees after
+    /// the marks of the others.
+    #[cold]
+    pub(crate) fn settle_quiet(&self, state: &mut Completions<D>) {
+        let mut dying = std::mem::take(&mut state.dying);
+        dying.retain(|Dying { pair, queue }| {
+            let (flushed, drained) = match queue {
+                Queue::Send => {
+                    let send = lock(&pair.send);
+                    (send.flushed, send.ring.is_drained())
+                }
+                _ => pair
+                    .own_recv()
+                    .map_or((true, true), |recv| (recv.flushed, recv.ring.is_drained())),
+            };
+            if flushed {
+                self.settle(state, pair, *queue, false);
+            } else if drained && state.ring.peek(0).is_none() {
+                // The mark was consumed, and its CQE dropped; or it is only just about to come.
+                state.add_chore(Chore::MarkAgain(Arc::clone(pair), *queue));
+            }
+            !flushed
+        });
+        state.dying = dying;
+    }
+
+    /// The kernel has posted its last CQE for this queue, and it has been read: the rest is the
+    /// library's. False if the queue is not dead.
+    ///
+    /// `dropped`: not every CQE found room in the CQ.
+    fn settle(
+        &self,
+        state: &mut Completions<D>,
+        pair: &QueuePair<D>,
+        queue: Queue,
+        dropped: bool,
+    ) -> bool {
+        let due = match queue {
+            Queue::Send => {
+                let mut send = lock(&pair.send);
+                if !send.ledger.is_closed() {
+                    return false;
+                }
+                if !send.ledger.is_settled() {
+                    let send = &mut *send;
+                    let ring = &send.ring;
+                    send.ledger
+                        .settle(|name| dropped || ring.is_untouched(name));
+                }
+                send.ledger.has_held()
+            }
+            _ => {
+                let Some(mut recv) = pair.own_recv() else {
+                    return true;
+                };
+                if !recv.ledger.is_closed() {
+                    return false;
+                }
+                if !recv.ledger.is_settled() {
+                    recv.ledger.settle();
+                }
+                recv.ledger.has_flushed()
+            }
+        };
+        if due {
+            state.add_due(pair.id, queue);
+        }
+        true
+    }
+
+    /// Hands over what is due though no CQE is left for it.
+    pub(crate) fn deliver_due(
+        &self,
+        state: &mut Completions<D>,
+        wc: &mut [MaybeUninit<ibv_wc>],
+        mut filled: usize,
+    ) -> usize {
+        while let Some(Due { owner, queue }) = state.due.last().copied() {
+            if let Some(pair) = self.qp(Cookie {
+                queue,
+                owner,
+                entry: 0,
+            }) {
+                loop {
+                    let Some(slot) = wc.get_mut(filled) else {
+                        return filled;
+                    };
+                    let next = match queue {
+                        Queue::Send => lock(&pair.send)
+                            .ledger
+                            .next_held()
+                            .map(|sent| sent.into_wc(pair.number)),
+                        _ => pair
+                            .own_recv()
+                            .and_then(|mut recv| recv.ledger.next_flushed())
+                            .map(|wr_id| flushed_recv(wr_id, pair.number)),
+                    };
+                    let Some(next) = next else { break };
+                    slot.write(next);
+                    filled = filled.wrapping_add(1);
+                }
+            }
+            state.due.pop();
+        }
+        filled
+    }
+}
+
+impl Sent {
+    /// The completion of a send from what the ledger has of it.
+    fn into_wc(self, qp_num: u32) -> ibv_wc {
+        ibv_wc {
+            wr_id: self.wr_id,
+            status: self.outcome.status.into(),
+            opcode: self.opcode.into(),
+            byte_len: self.outcome.byte_len,
+            qp_num,
+            ..Default::default()
+        }
+    }
+}
+
+/// The completion of a receive that the library flushes.
+fn flushed_recv(wr_id: u64, qp_num: u32) -> ibv_wc {
+    ibv_wc {
+        wr_id,
+        status: IBV_WC_WR_FLUSH_ERR,
+        opcode: IBV_WC_RECV,
+        qp_num,
+        ..Default::default()
+    }
+}

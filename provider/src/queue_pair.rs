@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! What the verbs of a QP, the pollers of its CQs and its death share.
+//!
+//! A poller finds it by a cookie and uses it under the lock of the CQ. Whoever has to do with it
+//! outside of that lock, because of a system call, holds the `Arc`, so that it outlives a
+//! concurrent `ibv_destroy_qp`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use rdma_core_sys::ibv_qp;
+
+use crate::context::Context;
+use crate::cookie::OwnerId;
+use crate::cq::CompletionQueue;
+use crate::death::Life;
+use crate::doorbell::Doorbell;
+use crate::driver::Driver;
+use crate::ledger::RecvLedger;
+use crate::lock::lock;
+use crate::post_recv::RecvQueue;
+use crate::post_send::SendQueue;
+use crate::srq::SharedQueue;
+
+/// A QP's queues, and the CQs that they complete to.
+#[derive(Debug)]
+pub(crate) struct QueuePair<D: Driver> {
+    pub(crate) context: Arc<Context>,
+    pub(crate) id: OwnerId,
+    pub(crate) number: u32,
+    /// libibverbs' half; to be used under the lock of [`life`](Self::life), if that is not gone.
+    pub(crate) base: Base,
+    pub(crate) doorbell: Doorbell,
+    pub(crate) send: Mutex<SendQueue<D::Sends>>,
+    pub(crate) recv: Receiver<D>,
+    pub(crate) send_cq: Arc<CompletionQueue<D>>,
+    pub(crate) recv_cq: Arc<CompletionQueue<D>>,
+    pub(crate) life: Mutex<Life>,
+    /// That a receive may have been posted to a dead QP; see [`suspect`](Self::suspect).
+    suspicion: AtomicU64,
+    me: Weak<Self>,
+}
+
+/// Where libibverbs' half of a QP is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Base(pub(crate) *mut ibv_qp);
+
+// SAFETY: an address, which is used under a lock (`QueuePair::base`).
+unsafe impl Send for Base {}
+// SAFETY: as above.
+unsafe impl Sync for Base {}
+
+/// Where a QP's receives are posted.
+#[derive(Debug)]
+pub(crate) enum Receiver<D: Driver> {
+    Own(Mutex<RecvQueue<D::Recvs, RecvLedger>>),
+    Shared(Arc<SharedQueue<D>>),
+    /// Created with `max_recv_wr` 0 by a driver that maps nothing then.
+    Nothing,
+}
+
+/// What [`QueuePair::new`] is made from.
+pub(crate) struct Parts<D: Driver> {
+    pub(crate) context: Arc<Context>,
+    pub(crate) id: OwnerId,
+    pub(crate) number: u32,
+    pub(crate) base: Base,
+    pub(crate) doorbell: Doorbell,
+    pub(crate) send: SendQueue<D::Sends>,
+    pub(crate) recv: Receiver<D>,
+    pub(crate) send_cq: Arc<CompletionQueue<D>>,
+    pub(crate) recv_cq: Arc<CompletionQueue<D>>,
+}
+
+impl<D: Driver> QueuePair<D> {
+    pub(crate) fn new(parts: Parts<D>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            context: parts.context,
+            id: parts.id,
+            number: parts.number,
+            base: parts.base,
+            doorbell: parts.doorbell,
+            send: Mutex::new(parts.send),
+            recv: parts.recv,
+            send_cq: parts.send_cq,
+            recv_cq: parts.recv_cq,
+            life: Mutex::new(Life::default()),
+            suspicion: AtomicU64::new(0),
+            me: Weak::clone(me),
+        })
+    }
+
+    /// The owner of this reference; `None` while it is being dropped.
+    pub(crate) fn arc(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
+    }
+
+    /// The receive queue of a QP that does not use an SRQ.
+    pub(crate) fn own_recv(&self) -> Option<MutexGuard<'_, RecvQueue<D::Recvs, RecvLedger>>> {
+        match &self.recv {
+            Receiver::Own(recv) => Some(lock(recv)),
+            Receiver::Shared(_) | Receiver::Nothing => None,
+        }
+    }
+
+    /// The SRQ that the QP takes its receives from.
+    pub(crate) fn srq(&self) -> Option<&Arc<SharedQueue<D>>> {
+        match &self.recv {
+            Receiver::Shared(srq) => Some(srq),
+            Receiver::Own(_) | Receiver::Nothing => None,
+        }
+    }
+
+    /// The CQs that the queues complete to, each once.
+    pub(crate) fn cqs(&self) -> impl Iterator<Item = &Arc<CompletionQueue<D>>> {
+        let both = !Arc::ptr_eq(&self.send_cq, &self.recv_cq);
+        [&self.send_cq, &self.recv_cq]
+            .into_iter()
+            .take(if both { 2 } else { 1 })
+    }
+
+    /// Notes that a receive was posted where none was outstanding: if the QP died unseen before,
+    /// nothing will ever tell of it.
+    ///
+    /// What clears the suspicion is a send that was posted later and succeeds.
+    pub(crate) fn suspect(&self) {
+        let since = lock(&self.send).ledger.next();
+        // Relaxed: looked at by a thread that arms or polls later than it posted, or in vain.
+        self.suspicion
+            .store(SUSPECTED | u64::from(since), Ordering::Relaxed);
+        self.recv_cq.suspect();
+    }
+
+    /// How suspect the QP is.
+    pub(crate) fn suspicion(&self) -> Suspicion {
+        // Relaxed: as above.
+        let suspicion = self.suspicion.load(Ordering::Relaxed);
+        if suspicion & SUSPECTED == 0 {
+            return Suspicion::None;
+        }
+        let [a, b, c, d, ..] = suspicion.to_le_bytes();
+        let send = lock(&self.send);
+        if send.ledger.is_closed()
+            || send
+                .ledger
+                .is_proven_since(u32::from_le_bytes([a, b, c, d]))
+        {
+            self.absolve();
+            Suspicion::None
+        } else if send.ledger.awaits_cqe() {
+            Suspicion::Waits
+        } else {
+            Suspicion::Pressing
+        }
+    }
+
+    /// The QP was seen alive: receives that were posted before are flushed if it dies.
+    pub(crate) fn absolve(&self) {
+        // Relaxed: as above.
+        self.suspicion.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Whether a QP may have died without a sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Suspicion {
+    None,
+    /// It may, but a send is outstanding whose CQE will tell.
+    Waits,
+    /// It may, and nothing else will tell.
+    Pressing,
+}
+
+const SUSPECTED: u64 = 1 << 32;
