@@ -2,16 +2,43 @@
 
 //! The `async_event` operation: libibverbs calls it for every event that the application reaps,
 //! before the application sees it (rdma-core v44.0 `device.c: ibv_get_async_event`).
+//!
+//! An event that tells of a death flushes. Some are not for the application: they are passed over, and
+//! the next one takes their place, for which the hook waits as the application does. On a
+//! non-blocking file with no further event the application gets one that means nothing.
 
+use std::mem;
+use std::os::fd::RawFd;
+
+use kernel_abi::uverbs::AsyncEventDesc;
 use rdma_core_sys::{
-    IBV_EVENT_PATH_MIG_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
-    IBV_EVENT_SQ_DRAINED, ibv_async_event, ibv_context,
+    IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_COMM_EST, IBV_EVENT_CQ_ERR, IBV_EVENT_DEVICE_FATAL,
+    IBV_EVENT_PATH_MIG, IBV_EVENT_PATH_MIG_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL,
+    IBV_EVENT_QP_LAST_WQE_REACHED, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_SQ_DRAINED, IBV_EVENT_SRQ_ERR,
+    IBV_EVENT_SRQ_LIMIT_REACHED, IBV_EVENT_WQ_FATAL, ibv_async_event, ibv_context, ibv_event_type,
+    ibv_qp,
 };
+use zerocopy::IntoBytes;
 
+use crate::acknowledge;
+use crate::announcer::Announcer;
 use crate::boundary::status;
+use crate::context::Context;
+use crate::cq::Cq;
 use crate::death::Cause;
 use crate::driver::Driver;
+use crate::errno::Errno;
+use crate::last_wqe::is_catastrophic;
 use crate::qp::Qp;
+use crate::srq::Srq;
+
+/// What becomes of an event.
+enum Verdict {
+    /// The application sees it as it stands.
+    Told,
+    /// It is not for the application.
+    PassedOver,
+}
 
 /// The hook.
 ///
@@ -19,28 +46,180 @@ use crate::qp::Qp;
 ///
 /// Called by libibverbs, with a context of ours and an event that names objects of ours.
 pub(crate) unsafe extern "C" fn async_event<D: Driver>(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) {
     status(|| {
-        // SAFETY: the caller's event.
-        let event = unsafe { &*event };
-        match event.event_type {
-            IBV_EVENT_QP_FATAL
-            | IBV_EVENT_QP_REQ_ERR
-            | IBV_EVENT_QP_ACCESS_ERR
-            | IBV_EVENT_PATH_MIG_ERR
-            | IBV_EVENT_SQ_DRAINED => {
-                if event.event_type == IBV_EVENT_SQ_DRAINED && !D::MARKS_AHEAD {
-                    return Ok(());
+        // SAFETY: a context of ours, and the caller's event.
+        let (ours, file, event) =
+            unsafe { (Context::of(context), (*context).async_fd, &mut *event) };
+        loop {
+            // SAFETY: libibverbs' event, or one that was read as libibverbs does.
+            let verdict = unsafe { judge::<D>(&ours, event) };
+            if matches!(verdict, Verdict::Told) {
+                return Ok(());
+            }
+            // SAFETY: as above.
+            unsafe { pass_over(file, event) };
+        }
+    });
+}
+
+/// # Safety
+///
+/// The event names objects of ours.
+unsafe fn judge<D: Driver>(context: &Context, event: &mut ibv_async_event) -> Verdict {
+    let cause = Cause::Event(event.event_type);
+    match event.event_type {
+        IBV_EVENT_QP_FATAL
+        | IBV_EVENT_QP_REQ_ERR
+        | IBV_EVENT_QP_ACCESS_ERR
+        | IBV_EVENT_PATH_MIG_ERR => {
+            // SAFETY: these events name a QP, which is ours.
+            if let Some(qp) = unsafe { Qp::<D>::of(event.element.qp) } {
+                if is_catastrophic(event.event_type) {
+                    qp.pair.forgo_last_wqe();
                 }
-                // SAFETY: these events name a QP, which is ours.
-                if let Some(qp) = unsafe { Qp::<D>::of(event.element.qp) } {
-                    qp.pair.die(Cause::Event(event.event_type));
+                qp.pair.die(cause);
+            }
+            Verdict::Told
+        }
+        // The kernel has flushed the mark. Where there is none, it is what it says.
+        IBV_EVENT_SQ_DRAINED if D::MARKS_AHEAD => {
+            // SAFETY: as above.
+            if let Some(qp) = unsafe { Qp::<D>::of(event.element.qp) } {
+                qp.pair.die(cause);
+                if qp.pair.tell_last_wqe(false) {
+                    event.event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
                 }
             }
-            _ => {}
+            Verdict::Told
         }
-        Ok(())
-    });
+        IBV_EVENT_QP_LAST_WQE_REACHED => {
+            // SAFETY: as above.
+            let qp = unsafe { Qp::<D>::of(event.element.qp) };
+            qp.map_or(Verdict::Told, |qp| {
+                qp.pair.die(cause);
+                if qp.pair.tell_last_wqe(false) {
+                    Verdict::Told
+                } else {
+                    Verdict::PassedOver
+                }
+            })
+        }
+        IBV_EVENT_CQ_ERR => {
+            // SAFETY: this event names a CQ, which is ours.
+            let cq = unsafe { event.element.cq };
+            if let Some(announcer) = context.announcer_if_any::<D>()
+                && announcer.is_own(cq)
+            {
+                return injected(&announcer, event);
+            }
+            // SAFETY: as above.
+            match unsafe { Cq::<D>::of(cq) } {
+                Some(cq) if !cq.queue.overrun(cause) => Verdict::PassedOver,
+                _ => Verdict::Told,
+            }
+        }
+        IBV_EVENT_SRQ_ERR => {
+            // SAFETY: this event names an SRQ, which is ours.
+            if let Some(srq) = unsafe { Srq::<D>::of(event.element.srq) } {
+                srq.queue.fail(cause);
+            }
+            Verdict::Told
+        }
+        IBV_EVENT_DEVICE_FATAL => {
+            context.fail(cause);
+            Verdict::Told
+        }
+        _ => Verdict::Told,
+    }
+}
+
+/// The announcer's CQ has overflowed once more: the event becomes the one that it stands for.
+fn injected<D: Driver>(announcer: &Announcer<D>, event: &mut ibv_async_event) -> Verdict {
+    let Some(pair) = announcer.next().filter(|pair| pair.tell_last_wqe(true)) else {
+        return Verdict::PassedOver;
+    };
+    // The kernel counts it as the announcer's, where nobody else would acknowledge it.
+    acknowledge::event(event);
+    event.event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
+    event.element.qp = pair.base.0;
+    Verdict::Told
+}
+
+/// Puts the next event in the place of one that is not for the application.
+///
+/// # Safety
+///
+/// The event names objects of ours.
+unsafe fn pass_over(file: RawFd, event: &mut ibv_async_event) {
+    if let Ok(next) = read(file) {
+        acknowledge::event(event);
+        event.event_type = next.event_type;
+        event.element = element(next);
+    } else if names_qp(event.event_type) {
+        // The application acknowledges it in place of the one that the kernel counted.
+        event.event_type = IBV_EVENT_COMM_EST;
+    } else {
+        acknowledge::event(event);
+        event.event_type = IBV_EVENT_CLIENT_REREGISTER;
+        event.element.port_num = 1;
+    }
+}
+
+/// Reads one event from the context's file.
+///
+/// # Errors
+///
+/// `EAGAIN` if the file is non-blocking and has none; else what `read(2)` says.
+fn read(file: RawFd) -> Result<AsyncEventDesc, Errno> {
+    let mut desc = AsyncEventDesc::default();
+    loop {
+        let room = desc.as_mut_bytes();
+        // SAFETY: as much room as the length says.
+        let got = unsafe { libc::read(file, room.as_mut_ptr().cast(), room.len()) };
+        if usize::try_from(got) == Ok(room.len()) {
+            return Ok(desc);
+        }
+        let errno = Errno::last();
+        if errno != Errno::EINTR {
+            return Err(errno);
+        }
+    }
+}
+
+fn names_qp(event: ibv_event_type) -> bool {
+    matches!(
+        event,
+        IBV_EVENT_QP_FATAL
+            | IBV_EVENT_QP_REQ_ERR
+            | IBV_EVENT_QP_ACCESS_ERR
+            | IBV_EVENT_COMM_EST
+            | IBV_EVENT_SQ_DRAINED
+            | IBV_EVENT_PATH_MIG
+            | IBV_EVENT_PATH_MIG_ERR
+            | IBV_EVENT_QP_LAST_WQE_REACHED
+    )
+}
+
+/// What an event names, as libibverbs gives it to the application.
+fn element(desc: AsyncEventDesc) -> rdma_core_sys::ibv_async_event__bindgen_ty_1 {
+    // SAFETY: a union of pointers and an integer, for which zeros will do.
+    let mut element: rdma_core_sys::ibv_async_event__bindgen_ty_1 = unsafe { mem::zeroed() };
+    let is_object = names_qp(desc.event_type)
+        || matches!(
+            desc.event_type,
+            IBV_EVENT_CQ_ERR | IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED | IBV_EVENT_WQ_FATAL
+        );
+    if is_object {
+        // The address that libibverbs gave the kernel as the object's handle; all the pointers of the
+        // union are alike.
+        let address = usize::try_from(desc.element).unwrap_or_default();
+        element.qp = std::ptr::with_exposed_provenance_mut::<ibv_qp>(address);
+    } else {
+        let [a, b, c, d, ..] = desc.element.to_le_bytes();
+        element.port_num = i32::from_le_bytes([a, b, c, d]);
+    }
+    element
 }

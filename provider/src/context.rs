@@ -2,9 +2,12 @@
 
 //! `ibv_open_device`, `ibv_close_device`, `ibv_query_device_ex`, `ibv_query_port`.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
+use std::fmt::Debug;
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::{VERBS_LOG_INFO, private_data, verbs_context};
@@ -13,10 +16,15 @@ use rdma_core_sys::{
 };
 use zerocopy::FromZeros;
 
+use crate::announcer::Announcer;
 use crate::boundary::{pointer, status};
+use crate::cookie::OwnerId;
+use crate::death::Cause;
 use crate::driver::Driver;
-use crate::errno::Errno;
+use crate::errno::{Errno, Result};
+use crate::lock::lock;
 use crate::owners::Owners;
+use crate::queue_pair::QueuePair;
 
 /// What the objects of one open device share.
 #[derive(Debug)]
@@ -25,6 +33,22 @@ pub(crate) struct Context {
     pub(crate) owners: Owners,
     /// The uverbs file of the device; libibverbs closes it with the context.
     pub(crate) cmd_fd: RawFd,
+    /// All QPs, by the index of their owner.
+    pairs: Mutex<BTreeMap<u32, Weak<dyn Mortal>>>,
+    /// The driver's `Announcer`, once it was needed. It has objects that hold the context: `close`
+    /// lets it go.
+    announcer: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+}
+
+/// A QP of either driver.
+trait Mortal: Debug + Send + Sync {
+    fn die(&self, cause: Cause);
+}
+
+impl<D: Driver> Mortal for QueuePair<D> {
+    fn die(&self, cause: Cause) {
+        Self::die(self, cause);
+    }
 }
 
 impl Context {
@@ -33,6 +57,59 @@ impl Context {
         if let Ok(line) = CString::new(format!("lastwqe: {line}")) {
             self.library.log(VERBS_LOG_INFO, &line);
         }
+    }
+
+    /// Notes a QP.
+    pub(crate) fn enter<D: Driver>(&self, pair: &Arc<QueuePair<D>>) {
+        let pair = Arc::clone(pair);
+        let index = pair.id.index();
+        let pair: Arc<dyn Mortal> = pair;
+        lock(&self.pairs).insert(index, Arc::downgrade(&pair));
+    }
+
+    /// Forgets a QP.
+    pub(crate) fn leave(&self, id: OwnerId) {
+        lock(&self.pairs).remove(&id.index());
+    }
+
+    /// The device has failed, and with it all QPs. No lock is held.
+    pub(crate) fn fail(&self, cause: Cause) {
+        let pairs: Vec<_> = lock(&self.pairs)
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for pair in pairs {
+            pair.die(cause);
+        }
+    }
+
+    /// The announcer, which is made now if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Announcer::new`].
+    ///
+    /// # Safety
+    ///
+    /// `context` is libibverbs' half of this one, and open.
+    pub(crate) unsafe fn announcer<D: Driver>(
+        &self,
+        context: *mut ibv_context,
+    ) -> Result<Arc<Announcer<D>>> {
+        let mut place = lock(&self.announcer);
+        if let Some(announcer) = &*place {
+            return Arc::clone(announcer).downcast().map_err(|_| Errno::EINVAL);
+        }
+        // SAFETY: the caller's promise.
+        let announcer = Arc::new(unsafe { Announcer::new(context) }?);
+        *place = Some(Arc::<Announcer<D>>::clone(&announcer));
+        Ok(announcer)
+    }
+
+    /// The announcer, if there is one.
+    pub(crate) fn announcer_if_any<D: Driver>(&self) -> Option<Arc<Announcer<D>>> {
+        let announcer = lock(&self.announcer).clone();
+        announcer?.downcast().ok()
     }
 
     /// The context behind libibverbs' one.
@@ -90,6 +167,8 @@ pub(crate) unsafe extern "C" fn open<D: Driver>(
             library,
             owners: Owners::default(),
             cmd_fd,
+            pairs: Mutex::default(),
+            announcer: Mutex::default(),
         });
         // SAFETY: the context is new, and has room for our pointer behind it.
         unsafe {
@@ -114,6 +193,8 @@ pub(crate) unsafe extern "C" fn close(context: *mut ibv_context) {
         // not destroy keep theirs.
         let ours = unsafe { Arc::from_raw(private_data(context).cast::<*const Context>().read()) };
         let library = ours.library;
+        let announcer = lock(&ours.announcer).take();
+        drop(announcer);
         // SAFETY: ours, and closed once.
         unsafe { library.free_context(library.verbs_context_of(context)) };
         Ok(())

@@ -5,6 +5,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
@@ -16,6 +17,7 @@ use rdma_core_sys::{ibv_comp_channel, ibv_context, ibv_cq, ibv_wc};
 use crate::boundary::{pointer, status};
 use crate::context::Context;
 use crate::cookie::{self, OwnerId};
+use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver, holds};
 use crate::errno::{Errno, Result};
 use crate::flush::{Chore, Due, Dying};
@@ -56,6 +58,8 @@ pub(crate) struct Completions<D: Driver> {
     /// The QPs that complete here, once for each queue that does. The vectors above have room for what
     /// these can need, so that no poll allocates.
     members: Vec<Weak<QueuePair<D>>>,
+    /// The application was told that CQEs were dropped.
+    overran: bool,
     /// Polls that found nothing while a QP was suspect.
     pub(crate) idle: u32,
     pub(crate) last_asked: Option<Instant>,
@@ -148,6 +152,22 @@ impl<D: Driver> CompletionQueue<D> {
             .retain(|member| !std::ptr::eq(member.as_ptr(), pair));
     }
 
+    /// A CQE was dropped: this CQ has lost completions for good, and with it the QPs that complete here
+    /// (IBA 11.6.3.2, CQ overrun). Whether it is the first time.
+    pub(crate) fn overrun(&self, cause: Cause) -> bool {
+        let first = !mem::replace(&mut self.lock().overran, true);
+        let mut at = 0_usize;
+        loop {
+            let Some(member) = self.lock().member_at(at) else {
+                return first;
+            };
+            if let Some(pair) = member.upgrade() {
+                pair.die(cause);
+            }
+            at = at.wrapping_add(1);
+        }
+    }
+
     /// Notes that a QP is suspect.
     pub(crate) fn suspect(&self) {
         // Relaxed: see `QueuePair::suspect`.
@@ -193,7 +213,7 @@ impl<D: Driver> Completions<D> {
     }
 }
 
-/// CQEs that a CQ has room for beyond what was asked for: those of marks and bells.
+/// CQEs that a CQ has room for beyond half more than what was asked for: those of marks and bells.
 const SPARE: c_int = 64;
 
 /// `ibv_create_cq`(3).
@@ -207,6 +227,27 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
 ) -> *mut ibv_cq {
+    let room = cqe.max(
+        cqe.saturating_add(SPARE)
+            .saturating_add(cqe / 2)
+            .min(D::MAX_CQE),
+    );
+    // SAFETY: the caller's promise.
+    unsafe { create_with_room::<D>(context, cqe, room, channel, comp_vector) }
+}
+
+/// Creates a CQ for `cqe` CQEs of the application's and `room` in all.
+///
+/// # Safety
+///
+/// As [`create`].
+pub(crate) unsafe fn create_with_room<D: Driver>(
+    context: *mut ibv_context,
+    cqe: c_int,
+    room: c_int,
+    channel: *mut ibv_comp_channel,
+    comp_vector: c_int,
+) -> *mut ibv_cq {
     pointer(|| {
         // SAFETY: a context of ours.
         let ours = unsafe { Context::of(context) };
@@ -214,7 +255,6 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
         let base = cq.as_mut_ptr().cast::<ibv_cq>();
         let mut request = uverbs::Request::<uverbs::CreateCq>::zeroed();
         let mut answer = uverbs::Response::<uverbs::CreateCqResp, D::CqAnswer>::zeroed();
-        let room = cqe.max(cqe.saturating_add(SPARE).min(D::MAX_CQE));
         // SAFETY: request and answer are as large as their sizes say; the CQ is at its place.
         Errno::check(unsafe {
             (ours.library.calls.ibv_cmd_create_cq)(
@@ -247,6 +287,7 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
                 early: None,
                 armed: false,
                 members: Vec::new(),
+                overran: false,
                 idle: 0,
                 last_asked: None,
             }),

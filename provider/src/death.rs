@@ -16,11 +16,12 @@
 use std::sync::MutexGuard;
 
 use kernel_abi::uverbs;
-use rdma_core_sys::{IBV_QP_STATE, IBV_QPS_ERR, ibv_qp_attr, ibv_qp_attr_mask};
+use rdma_core_sys::{IBV_QP_STATE, IBV_QPS_ERR, ibv_event_type, ibv_qp_attr, ibv_qp_attr_mask};
 
 use crate::cookie::{Mark, Queue};
 use crate::driver::{CompletionRing, Driver, RecvRing, SendRing};
 use crate::errno::{Errno, Result};
+use crate::last_wqe::LastWqe;
 use crate::lock::lock;
 use crate::queue_pair::QueuePair;
 
@@ -34,7 +35,7 @@ pub(crate) enum Cause {
     /// The kernel has flushed the mark.
     Flushed,
     /// An asynchronous event, of this `enum ibv_event_type`.
-    Event(u32),
+    Event(ibv_event_type),
     /// The kernel refuses the doorbell.
     Doorbell,
     /// The kernel has stopped at a work request.
@@ -52,6 +53,7 @@ pub(crate) struct Life {
     pub(crate) gone: bool,
     /// A sign of death that came meanwhile.
     pub(crate) missed: Option<Cause>,
+    pub(crate) last_wqe: LastWqe,
 }
 
 /// `IBV_QP_STATE` alone.
@@ -66,8 +68,7 @@ impl<D: Driver> QueuePair<D> {
         } else if !life.dead {
             // Its failure is dealt with there.
             let _ = self.flush(&mut life, cause);
-            drop(life);
-            self.settle_if_quiet();
+            self.see_to_rest(life);
         }
     }
 
@@ -78,6 +79,7 @@ impl<D: Driver> QueuePair<D> {
     /// What the kernel says to the move to ERR. The QP is dead all the same.
     pub(crate) fn flush(&self, life: &mut MutexGuard<'_, Life>, cause: Cause) -> Result<()> {
         life.dead = true;
+        self.owe_last_wqe(life, cause);
         self.context
             .note(&format!("QP {} is dead: {cause:?}", self.number));
         {
@@ -114,7 +116,7 @@ impl<D: Driver> QueuePair<D> {
     /// # Errors
     ///
     /// `EIO` of a device that is gone.
-    fn kick(&self) -> Result<()> {
+    pub(crate) fn kick(&self) -> Result<()> {
         let mut attr = ibv_qp_attr {
             qp_state: IBV_QPS_ERR,
             ..Default::default()
@@ -148,7 +150,7 @@ impl<D: Driver> QueuePair<D> {
         })
     }
 
-    fn put_mark(&self, queue: Queue) {
+    pub(crate) fn put_mark(&self, queue: Queue) {
         let owner = self.id;
         let id = |attempt| {
             Mark {
@@ -188,8 +190,15 @@ impl<D: Driver> QueuePair<D> {
         self.settle_if_quiet();
     }
 
+    /// What a flush is followed by, when the lock is released.
+    pub(crate) fn see_to_rest(&self, life: MutexGuard<'_, Life>) {
+        drop(life);
+        self.settle_if_quiet();
+        self.announce_last_wqe();
+    }
+
     /// Settles the queues of which the kernel has nothing more to say. No lock is held.
-    pub(crate) fn settle_if_quiet(&self) {
+    fn settle_if_quiet(&self) {
         for cq in self.cqs() {
             let mut state = cq.lock();
             if state.ring.peek(0).is_none() {

@@ -15,7 +15,9 @@
 //!
 //! `// CAST:` stands beside each `as` that could change a number, and says why it does not.
 
+mod acknowledge;
 mod ah;
+mod announcer;
 mod async_event;
 mod bell;
 mod boundary;
@@ -27,6 +29,7 @@ mod doorbell;
 mod driver;
 mod errno;
 mod flush;
+mod last_wqe;
 mod ledger;
 mod lock;
 mod mr;

@@ -215,6 +215,10 @@ unsafe fn finish<D: Driver>(
     });
     pair.send_cq.join(&pair);
     pair.recv_cq.join(&pair);
+    if let Some(srq) = pair.srq() {
+        srq.join(&pair);
+    }
+    context.enter(&pair);
     let at = NonNull::from(&*pair);
     let owner = Owner::qp(at, pair.send_cq.key(), pair.recv_cq.key());
     context.owners.publish(id, owner);
@@ -245,6 +249,10 @@ pub(crate) unsafe extern "C" fn destroy<D: Driver>(qp: *mut ibv_qp) -> c_int {
             Errno::check(unsafe { (pair.context.library.calls.ibv_cmd_destroy_qp)(qp) });
         destroyed.inspect_err(|_| pair.stay())?;
         let is_own = |cookie| cookie::owner(cookie) == Some(pair.id);
+        if let Some(srq) = pair.srq() {
+            srq.leave(&pair);
+        }
+        pair.context.leave(pair.id);
         pair.context.owners.release(pair.id);
         pair.send_cq.detach(&pair, |cookie, _| is_own(cookie));
         pair.recv_cq.detach(&pair, |cookie, qp_num| {

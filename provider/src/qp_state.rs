@@ -17,6 +17,7 @@ use crate::cookie;
 use crate::death::{Cause, Life, STATE};
 use crate::driver::{Driver, RecvRing, SendRing};
 use crate::errno::{Errno, Result};
+use crate::last_wqe::LastWqe;
 use crate::lock::lock;
 use crate::qp::Qp;
 use crate::queue_pair::QueuePair;
@@ -90,8 +91,7 @@ impl<D: Driver> QueuePair<D> {
             return Ok(());
         }
         let flushed = self.flush(&mut life, Cause::Modified);
-        drop(life);
-        self.settle_if_quiet();
+        self.see_to_rest(life);
         flushed
     }
 
@@ -120,6 +120,7 @@ impl<D: Driver> QueuePair<D> {
         self.forget_all();
         // siw's kernel ignores the move: such a QP stays dead.
         life.dead &= !D::RESETS;
+        life.last_wqe = LastWqe::NotDue;
         Ok(())
     }
 

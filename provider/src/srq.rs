@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_srq;
@@ -15,6 +15,7 @@ use rdma_core_sys::{IBV_SRQ_MAX_WR, ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_
 use crate::boundary::{pointer, status};
 use crate::context::Context;
 use crate::cookie::{CookieBase, OwnerId, Queue};
+use crate::death::Cause;
 use crate::driver::{Driver, RecvRing, SrqResize, holds};
 use crate::errno::{Errno, Result};
 use crate::ledger::SharedLedger;
@@ -22,6 +23,7 @@ use crate::lock::lock;
 use crate::object;
 use crate::owners::Owner;
 use crate::post_recv::RecvQueue;
+use crate::queue_pair::QueuePair;
 
 /// An SRQ: libibverbs' half, then ours.
 #[repr(C)]
@@ -36,6 +38,7 @@ pub(crate) struct SharedQueue<D: Driver> {
     context: Arc<Context>,
     pub(crate) id: OwnerId,
     recv: Mutex<RecvQueue<D::Recvs, SharedLedger>>,
+    users: Mutex<Vec<Weak<QueuePair<D>>>>,
 }
 
 impl<D: Driver> fmt::Debug for Srq<D> {
@@ -61,6 +64,24 @@ impl<D: Driver> Srq<D> {
 impl<D: Driver> SharedQueue<D> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, RecvQueue<D::Recvs, SharedLedger>> {
         lock(&self.recv)
+    }
+
+    /// Notes a QP that takes its receives from here.
+    pub(crate) fn join(&self, pair: &Arc<QueuePair<D>>) {
+        lock(&self.users).push(Arc::downgrade(pair));
+    }
+
+    /// Forgets a QP.
+    pub(crate) fn leave(&self, pair: &QueuePair<D>) {
+        lock(&self.users).retain(|user| !std::ptr::eq(user.as_ptr(), pair));
+    }
+
+    /// The SRQ has failed, and with it the QPs that use it. No lock is held.
+    pub(crate) fn fail(&self, cause: Cause) {
+        let users: Vec<_> = lock(&self.users).iter().filter_map(Weak::upgrade).collect();
+        for pair in users {
+            pair.die(cause);
+        }
     }
 }
 
@@ -125,7 +146,13 @@ impl<D: Driver> SharedQueue<D> {
         let id = context.owners.reserve()?;
         let cookies = CookieBase::new(Queue::Shared, id);
         let recv = Mutex::new(RecvQueue::new(ring, ledger, cookies));
-        let queue = Arc::new(Self { context, id, recv });
+        let users = Mutex::default();
+        let queue = Arc::new(Self {
+            context,
+            id,
+            recv,
+            users,
+        });
         queue
             .context
             .owners

@@ -230,6 +230,9 @@ fn queue_pair() {
     check_struct!(uverbs::PostSend => c::ib_uverbs_post_send {
         response, qp_handle, wr_count, sge_count, wqe_size,
     } theirs { send_wr });
+    check_struct!(uverbs::AsyncEventDesc => c::ib_uverbs_async_event_desc {
+        element, event_type, reserved
+    });
     check_struct!(uverbs::PostSendResp => c::ib_uverbs_post_send_resp { bad_wr });
 }
 

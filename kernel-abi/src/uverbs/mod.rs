@@ -10,6 +10,7 @@
 mod command;
 mod completion_queue;
 mod context;
+mod event;
 mod memory;
 mod queue_pair;
 mod shared_receive_queue;
@@ -22,6 +23,7 @@ pub use context::{
     CqModerationCaps, CreateAhResp, ExQueryDeviceResp, GetContext, GetContextResp, OdpCaps,
     QueryDeviceResp, QueryPort, RssCaps, TmCaps,
 };
+pub use event::AsyncEventDesc;
 pub use memory::{AllocMw, AllocMwResp, AllocPd, AllocPdResp, RegMr, RegMrResp};
 pub use queue_pair::{
     CreateQp, CreateQpResp, ExCreateQp, ExCreateQpResp, ModifyQp, PostSend, PostSendResp, QpDest,

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! Waking whoever sleeps in `ibv_get_async_event` for an event that the library has to tell.
+//!
+//! The sleeper reads a file to which the kernel alone writes. So the kernel is made to write: the
+//! announcer has a CQ that is full, and each CQE that finds no room there raises CQ_ERR
+//! (linux 6.1, 6.12 `rxe_cq.c: rxe_cq_post`, `siw_qp.c: siw_rqe_complete`). The hook of
+//! `async_event.rs` knows the CQ and puts the *injected event* in its place.
+//!
+//! libibverbs and the kernel each count an object's events, and its destruction waits until they
+//! agree (`ibv_ack_async_event`(3)): what the kernel counted for the announcer's CQ and the
+//! application acknowledges for its QP is put right on both sides.
+
+use std::collections::VecDeque;
+use std::ptr;
+use std::sync::{Arc, Mutex, Weak};
+
+use rdma_core_sys::{
+    IBV_QP_ACCESS_FLAGS, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_STATE, IBV_QPS_INIT, IBV_QPT_RC,
+    ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr,
+};
+
+use crate::cookie::Queue;
+use crate::death::Life;
+use crate::driver::Driver;
+use crate::errno::{Errno, Result};
+use crate::lock::lock;
+use crate::qp::{self, Qp};
+use crate::queue_pair::{Base, QueuePair};
+use crate::{cq, pd};
+
+/// One context's announcer.
+#[derive(Debug)]
+pub(crate) struct Announcer<D: Driver> {
+    pd: *mut ibv_pd,
+    cq: *mut ibv_cq,
+    /// A QP in ERR whose marks overflow the CQ, where one can be used more than once.
+    clapper: Option<*mut ibv_qp>,
+    /// The QPs of whom an event is to tell, one for each CQE that was caused.
+    pending: Mutex<VecDeque<Weak<QueuePair<D>>>>,
+}
+
+// SAFETY: its objects are its own, and libibverbs' functions may be called from any thread.
+unsafe impl<D: Driver> Send for Announcer<D> {}
+// SAFETY: as above; the pointers do not change.
+unsafe impl<D: Driver> Sync for Announcer<D> {}
+
+/// Sends more than the clapper can have outstanding at a time.
+const STRIKES: u32 = 1024;
+
+impl<D: Driver> Announcer<D> {
+    /// # Errors
+    ///
+    /// What the verbs say.
+    ///
+    /// # Safety
+    ///
+    /// `context` is an open context of ours.
+    pub(crate) unsafe fn new(context: *mut ibv_context) -> Result<Self> {
+        let made = |object: bool| object.then_some(()).ok_or_else(Errno::last);
+        // SAFETY: the caller's context.
+        let pd = unsafe { pd::alloc(context) };
+        made(!pd.is_null())?;
+        let mut ours = Self {
+            pd,
+            cq: ptr::null_mut(),
+            clapper: None,
+            pending: Mutex::default(),
+        };
+        // SAFETY: as above.
+        ours.cq = unsafe { cq::create_with_room::<D>(context, 1, 1, ptr::null_mut(), 0) };
+        made(!ours.cq.is_null())?;
+        if !D::MARKS_AHEAD {
+            let qp = ours.create_qp(STRIKES);
+            made(!qp.is_null())?;
+            ours.clapper = Some(qp);
+            // SAFETY: just created.
+            let pair = unsafe { Qp::<D>::of(qp) }.ok_or(Errno::EIO)?.pair.clone();
+            let mut attr = ibv_qp_attr {
+                qp_state: IBV_QPS_INIT,
+                port_num: 1,
+                ..Default::default()
+            };
+            let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+            // SAFETY: the attributes that the mask tells of.
+            unsafe { pair.modify_kernel(&raw mut attr, mask) }?;
+            pair.kick()?;
+        }
+        // The first fills the CQ.
+        ours.strike();
+        Ok(ours)
+    }
+
+    fn create_qp(&self, sends: u32) -> *mut ibv_qp {
+        let mut attr = ibv_qp_init_attr {
+            send_cq: self.cq,
+            recv_cq: self.cq,
+            qp_type: IBV_QPT_RC,
+            cap: ibv_qp_cap {
+                max_send_wr: sends,
+                max_recv_wr: 1,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: 0,
+            },
+            ..Default::default()
+        };
+        // SAFETY: a PD and a CQ of our own.
+        unsafe { qp::create::<D>(self.pd, &raw mut attr) }
+    }
+
+    /// Causes one CQE.
+    fn strike(&self) {
+        if let Some(clapper) = self.clapper {
+            // SAFETY: ours as long as `self` is.
+            if let Some(qp) = unsafe { Qp::<D>::of(clapper) } {
+                qp.pair.put_mark(Queue::Send);
+                let _ = qp.pair.kick();
+            }
+            return;
+        }
+        let clapper = self.create_qp(1);
+        if !clapper.is_null() {
+            // The mark in its receive queue is flushed.
+            // SAFETY: just created, known to nobody else.
+            unsafe { qp::destroy::<D>(clapper) };
+        }
+    }
+
+    /// Whether an event's CQ is this one's.
+    pub(crate) fn is_own(&self, cq: *mut ibv_cq) -> bool {
+        self.cq == cq
+    }
+
+    /// The QP of whom the event tells that the kernel has just raised for the CQ.
+    pub(crate) fn next(&self) -> Option<Arc<QueuePair<D>>> {
+        lock(&self.pending).pop_front()?.upgrade()
+    }
+}
+
+impl<D: Driver> Drop for Announcer<D> {
+    fn drop(&mut self) {
+        // SAFETY: all three are ours alone, and those above depend on those below. What their verbs
+        // say cannot be helped.
+        unsafe {
+            if let Some(clapper) = self.clapper {
+                qp::destroy::<D>(clapper);
+            }
+            if !self.cq.is_null() {
+                cq::destroy::<D>(self.cq);
+            }
+            pd::dealloc(self.pd);
+        }
+    }
+}
+
+/// Has an event raised that will tell of `pair`. No lock is held.
+pub(crate) fn announce<D: Driver>(pair: &QueuePair<D>) {
+    let Some(me) = pair.arc() else { return };
+    let announcer = {
+        let life = lock(&pair.life);
+        if life.gone {
+            return;
+        }
+        // SAFETY: libibverbs' half is there until `life` is gone.
+        let context = unsafe { (*pair.base.0).context };
+        // SAFETY: the QP's context, which is open.
+        unsafe { pair.context.announcer::<D>(context) }
+    };
+    match announcer {
+        Ok(announcer) => {
+            lock(&announcer.pending).push_back(Arc::downgrade(&me));
+            announcer.strike();
+        }
+        Err(errno) => pair
+            .context
+            .note(&format!("an event could not be raised: {errno:?}")),
+    }
+}
+
+/// Takes back one of the events that libibverbs has counted as acknowledged for a QP: the application
+/// will acknowledge one that the kernel has not counted. The QP's life is locked and not gone.
+pub(crate) fn uncount(_life: &Life, qp: Base) {
+    // SAFETY: libibverbs' half, whose counter is used under its mutex (rdma-core v44.0 `device.c:
+    // ibv_ack_async_event`, `cmd.c: ibv_cmd_destroy_qp`).
+    unsafe {
+        let mutex = (&raw mut (*qp.0).mutex).cast();
+        libc::pthread_mutex_lock(mutex);
+        (*qp.0).events_completed = (*qp.0).events_completed.wrapping_sub(1);
+        libc::pthread_mutex_unlock(mutex);
+    }
+}
