@@ -100,6 +100,7 @@ unsafe fn judge<D: Driver>(context: &Context, event: &mut ibv_async_event) -> Ve
             let qp = unsafe { Qp::<D>::of(event.element.qp) };
             qp.map_or(Verdict::Told, |qp| {
                 qp.pair.die(cause);
+                qp.pair.claim();
                 if qp.pair.tell_last_wqe(false) {
                     Verdict::Told
                 } else {

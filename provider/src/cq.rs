@@ -118,7 +118,10 @@ impl<D: Driver> CompletionQueue<D> {
         let queues = state.members.len().saturating_add(1);
         state.members.try_reserve(1)?;
         let (due, dying) = (state.due.len(), state.dying.len());
-        state.due.try_reserve(queues.saturating_sub(due))?;
+        // One for the queue itself, and one for a receive of an SRQ.
+        state
+            .due
+            .try_reserve(queues.saturating_mul(2).saturating_sub(due))?;
         state.dying.try_reserve(queues.saturating_sub(dying))?;
         let chores = queues.saturating_mul(Chore::<D>::PER_QUEUE);
         let waiting = state.chores.len();

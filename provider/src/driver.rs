@@ -9,7 +9,8 @@ use std::ops::RangeInclusive;
 use std::os::fd::RawFd;
 
 use rdma_core_sys::{
-    ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_wr, ibv_srq_attr, ibv_wc,
+    ibv_context, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_wr, ibv_srq_attr,
+    ibv_wc,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -113,6 +114,13 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
     /// What the system call says, where one is needed.
     fn arm(cq: &Cq<Self>) -> Result<()>;
 
+    /// Whether the kernel raises LAST_WQE_REACHED for a QP that is moved to ERR.
+    ///
+    /// # Safety
+    ///
+    /// An open context of this driver's.
+    unsafe fn raises_last_wqe(context: *mut ibv_context) -> bool;
+
     /// Causes a CQE, which polls pass over, on the CQ of one of a dead QP's queues. No lock is held.
     fn ring_bell(pair: &QueuePair<Self>, queue: Queue);
 }
@@ -208,6 +216,9 @@ pub(crate) trait RecvRing: Debug + Send {
 
     /// Whether the kernel has consumed all that was published.
     fn is_drained(&self) -> bool;
+
+    /// How many of those that were published the kernel has not taken.
+    fn untaken(&self) -> u32;
 }
 
 /// What has to follow when entries were handed to the kernel.

@@ -19,8 +19,35 @@ use crate::queue_pair::QueuePair;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) owner: OwnerId,
-    /// [`Queue::Send`] or [`Queue::Recv`].
+    /// The QP's own queue, or an SRQ of which one receive is due.
     pub(crate) queue: Queue,
+    /// That receive's.
+    pub(crate) wr_id: u64,
+}
+
+impl Due {
+    /// The QP's queue whose CQ it is.
+    fn own_queue(self) -> Queue {
+        match self.queue {
+            Queue::Send => Queue::Send,
+            Queue::Recv | Queue::Shared => Queue::Recv,
+        }
+    }
+
+    /// The next completion; a receive of an SRQ is one.
+    fn next<D: Driver>(self, pair: &QueuePair<D>) -> Option<ibv_wc> {
+        match self.queue {
+            Queue::Send => {
+                let sent = lock(&pair.send).ledger.next_held()?;
+                Some(sent.into_wc(pair.number))
+            }
+            Queue::Recv => {
+                let wr_id = pair.own_recv()?.ledger.next_flushed()?;
+                Some(flushed_recv(wr_id, pair.number))
+            }
+            Queue::Shared => Some(flushed_recv(self.wr_id, pair.number)),
+        }
+    }
 }
 
 /// A queue of a dead QP whose kernel may still have something to say.
@@ -37,6 +64,8 @@ pub(crate) enum Chore<D: Driver> {
     MarkAgain(Arc<QueuePair<D>>, Queue),
     /// Ask the kernel whether the QP lives.
     AskAfter(Arc<QueuePair<D>>),
+    /// This QP has completed a receive of its SRQ, of which a dead one may have held an earlier.
+    LookAgain(Arc<QueuePair<D>>),
 }
 
 impl<D: Driver> Chore<D> {
@@ -46,27 +75,35 @@ impl<D: Driver> Chore<D> {
             Self::Die(pair, cause) => pair.die(cause),
             Self::MarkAgain(pair, queue) => pair.mark_again(queue),
             Self::AskAfter(pair) => pair.ask_after(),
+            Self::LookAgain(pair) => {
+                if let Some(srq) = pair.srq() {
+                    srq.look_again();
+                }
+            }
         }
     }
 
     pub(crate) fn pair(&self) -> &QueuePair<D> {
         match self {
-            Self::Die(pair, _) | Self::MarkAgain(pair, _) | Self::AskAfter(pair) => pair,
+            Self::Die(pair, _)
+            | Self::MarkAgain(pair, _)
+            | Self::AskAfter(pair)
+            | Self::LookAgain(pair) => pair,
         }
     }
 
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Die(a, _), Self::Die(b, _)) | (Self::AskAfter(a), Self::AskAfter(b)) => {
-                Arc::ptr_eq(a, b)
-            }
+            (Self::Die(a, _), Self::Die(b, _))
+            | (Self::AskAfter(a), Self::AskAfter(b))
+            | (Self::LookAgain(a), Self::LookAgain(b)) => Arc::ptr_eq(a, b),
             (Self::MarkAgain(a, p), Self::MarkAgain(b, q)) => Arc::ptr_eq(a, b) && p == q,
             _ => false,
         }
     }
 
     /// How many there can be for one queue of a QP.
-    pub(crate) const PER_QUEUE: usize = 3;
+    pub(crate) const PER_QUEUE: usize = 4;
 }
 
 impl<D: Driver> Completions<D> {
@@ -79,7 +116,11 @@ impl<D: Driver> Completions<D> {
 
     /// Notes that a queue has completions due.
     pub(crate) fn add_due(&mut self, owner: OwnerId, queue: Queue) {
-        let due = Due { owner, queue };
+        let due = Due {
+            owner,
+            queue,
+            wr_id: 0,
+        };
         if !self.due.contains(&due) {
             self.due.push(due);
         }
@@ -213,29 +254,23 @@ impl<D: Driver> CompletionQueue<D> {
         wc: &mut [MaybeUninit<ibv_wc>],
         mut filled: usize,
     ) -> usize {
-        while let Some(Due { owner, queue }) = state.due.last().copied() {
-            if let Some(pair) = self.qp(Cookie {
-                queue,
-                owner,
+        while let Some(due) = state.due.last().copied() {
+            let pair = self.qp(Cookie {
+                queue: due.own_queue(),
+                owner: due.owner,
                 entry: 0,
-            }) {
-                loop {
-                    let Some(slot) = wc.get_mut(filled) else {
-                        return filled;
-                    };
-                    let next = match queue {
-                        Queue::Send => lock(&pair.send)
-                            .ledger
-                            .next_held()
-                            .map(|sent| sent.into_wc(pair.number)),
-                        _ => pair
-                            .own_recv()
-                            .and_then(|mut recv| recv.ledger.next_flushed())
-                            .map(|wr_id| flushed_recv(wr_id, pair.number)),
-                    };
-                    let Some(next) = next else { break };
-                    slot.write(next);
-                    filled = filled.wrapping_add(1);
+            });
+            loop {
+                let Some(slot) = wc.get_mut(filled) else {
+                    return filled;
+                };
+                let Some(next) = pair.and_then(|pair| due.next(pair)) else {
+                    break;
+                };
+                slot.write(next);
+                filled = filled.wrapping_add(1);
+                if due.queue == Queue::Shared {
+                    break;
                 }
             }
             state.due.pop();

@@ -48,10 +48,19 @@ impl<D: Driver> QueuePair<D> {
 
     /// Sees that an event will come, if one is owed. No lock is held.
     pub(crate) fn announce_last_wqe(&self) {
-        let owed = lock(&self.life).last_wqe == LastWqe::Owed;
-        // The kernel has raised one when it flushed the mark.
-        let raised = D::MARKS_AHEAD && !lock(&self.send).ring.is_marked();
-        if owed && !raised {
+        let life = lock(&self.life);
+        if life.last_wqe != LastWqe::Owed || life.gone {
+            return;
+        }
+        let raised = if D::MARKS_AHEAD {
+            // When the mark was flushed.
+            !lock(&self.send).ring.is_marked()
+        } else {
+            // SAFETY: libibverbs' half is there until `life` is gone, and its context as long.
+            unsafe { D::raises_last_wqe((*self.base.0).context) }
+        };
+        drop(life);
+        if !raised {
             announcer::announce(self);
         }
     }

@@ -21,6 +21,7 @@ mod announcer;
 mod async_event;
 mod bell;
 mod boundary;
+mod claim;
 mod context;
 mod cookie;
 mod cq;

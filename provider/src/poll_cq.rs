@@ -12,6 +12,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::slice;
+use std::sync::atomic::Ordering;
 
 use rdma_core_sys::{IBV_WC_GENERAL_ERR, IBV_WC_RECV, IBV_WC_SUCCESS, ibv_cq, ibv_wc};
 
@@ -20,6 +21,7 @@ use crate::cookie::{Cookie, Mark, Queue};
 use crate::cq::{CompletionQueue, Completions, Cq, Early};
 use crate::driver::{CompletionRing, Driver};
 use crate::errno::Errno;
+use crate::flush::Chore;
 use crate::ledger::{Outcome, Progress, Received, small};
 use crate::lock::lock;
 use crate::queue_pair::QueuePair;
@@ -172,7 +174,17 @@ impl<D: Driver> CompletionQueue<D> {
                 if failed && let Some(qp) = state.member(wc.qp_num) {
                     self.doom(state, &qp);
                 }
-                match srq.lock().ledger.complete(cookie.entry) {
+                let ledger = &mut srq.lock().ledger;
+                // Relaxed: see `QueuePair::claim`.
+                if srq.claimed.load(Ordering::Relaxed)
+                    && let Some(qp) = state.member(wc.qp_num)
+                    && let Some(sequence) = ledger.sequence(cookie.entry)
+                {
+                    qp.shared_from
+                        .store(sequence.wrapping_add(1), Ordering::Relaxed);
+                    state.add_chore(Chore::LookAgain(qp));
+                }
+                match ledger.complete(cookie.entry) {
                     Some(wr_id) => received(wc, wr_id),
                     None => Settled::Passed,
                 }

@@ -202,6 +202,7 @@ unsafe fn finish<D: Driver>(
         flushed: false,
         marks: 0,
     };
+    let shared_from = srq.map_or(0, |srq| srq.queue.first_untaken());
     let pair = QueuePair::new(Parts {
         context: Arc::clone(context),
         id,
@@ -212,6 +213,7 @@ unsafe fn finish<D: Driver>(
         recv,
         send_cq,
         recv_cq,
+        shared_from,
     });
     pair.send_cq.join(&pair);
     pair.recv_cq.join(&pair);

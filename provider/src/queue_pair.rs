@@ -6,7 +6,7 @@
 //! outside of that lock, because of a system call, holds the `Arc`, so that it outlives a
 //! concurrent `ibv_destroy_qp`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rdma_core_sys::ibv_qp;
@@ -37,6 +37,9 @@ pub(crate) struct QueuePair<D: Driver> {
     pub(crate) send_cq: Arc<CompletionQueue<D>>,
     pub(crate) recv_cq: Arc<CompletionQueue<D>>,
     pub(crate) life: Mutex<Life>,
+    /// The sequence number behind the last receive from the SRQ that was seen to complete here: what
+    /// was taken from the SRQ before that, this QP does not hold. Written under the receive CQ's lock.
+    pub(crate) shared_from: AtomicU32,
     /// That a receive may have been posted to a dead QP; see [`suspect`](Self::suspect).
     suspicion: AtomicU64,
     me: Weak<Self>,
@@ -71,6 +74,7 @@ pub(crate) struct Parts<D: Driver> {
     pub(crate) recv: Receiver<D>,
     pub(crate) send_cq: Arc<CompletionQueue<D>>,
     pub(crate) recv_cq: Arc<CompletionQueue<D>>,
+    pub(crate) shared_from: u32,
 }
 
 impl<D: Driver> QueuePair<D> {
@@ -86,6 +90,7 @@ impl<D: Driver> QueuePair<D> {
             send_cq: parts.send_cq,
             recv_cq: parts.recv_cq,
             life: Mutex::new(Life::default()),
+            shared_from: AtomicU32::new(parts.shared_from),
             suspicion: AtomicU64::new(0),
             me: Weak::clone(me),
         })

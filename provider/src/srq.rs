@@ -6,6 +6,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use kernel_abi::uverbs;
@@ -39,6 +40,10 @@ pub(crate) struct SharedQueue<D: Driver> {
     pub(crate) id: OwnerId,
     recv: Mutex<RecvQueue<D::Recvs, SharedLedger>>,
     users: Mutex<Vec<Weak<QueuePair<D>>>>,
+    /// QPs of which it is not clear whether they died holding a receive.
+    pub(crate) claimants: Mutex<Vec<Weak<QueuePair<D>>>>,
+    /// There are any.
+    pub(crate) claimed: AtomicBool,
 }
 
 impl<D: Driver> fmt::Debug for Srq<D> {
@@ -78,10 +83,20 @@ impl<D: Driver> SharedQueue<D> {
 
     /// The SRQ has failed, and with it the QPs that use it. No lock is held.
     pub(crate) fn fail(&self, cause: Cause) {
-        let users: Vec<_> = lock(&self.users).iter().filter_map(Weak::upgrade).collect();
-        for pair in users {
+        for pair in self.users() {
             pair.die(cause);
         }
+    }
+
+    /// The QPs that take their receives from here.
+    pub(crate) fn users(&self) -> Vec<Arc<QueuePair<D>>> {
+        lock(&self.users).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The sequence number of the first receive that the kernel has not taken.
+    pub(crate) fn first_untaken(&self) -> u32 {
+        let recv = self.lock();
+        recv.ledger.first_untaken(recv.ring.untaken())
     }
 }
 
@@ -152,6 +167,8 @@ impl<D: Driver> SharedQueue<D> {
             id,
             recv,
             users,
+            claimants: Mutex::default(),
+            claimed: AtomicBool::new(false),
         });
         queue
             .context

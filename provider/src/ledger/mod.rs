@@ -19,7 +19,7 @@ mod tests;
 
 pub(crate) use recv::{Received, RecvLedger};
 pub(crate) use send::{CqeOrder, Outcome, Posted, Progress, SendLedger, Sent, small};
-pub(crate) use shared::SharedLedger;
+pub(crate) use shared::{SharedLedger, Taken, is_before};
 
 use crate::errno::{Errno, Result};
 

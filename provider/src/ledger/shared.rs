@@ -14,12 +14,19 @@ const NONE: u32 = u32::MAX;
 /// The most entries an SRQ's ledger can have; above both drivers' limits (rxe 2^20, siw 327680).
 pub(crate) const MAX_DEPTH: u32 = 1 << PLACE_BITS;
 
+/// Whether sequence number `a` is before `b`.
+pub(crate) fn is_before(a: u32, b: u32) -> bool {
+    a != b && b.wrapping_sub(a) < 1 << 31
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     /// The caller's `wr_id` while taken, the next free place otherwise.
     content: u64,
     /// The name's reuse count, shifted above the place; odd while taken.
     life: u32,
+    /// Which of all that were ever posted it is, while taken.
+    sequence: u32,
 }
 
 /// Outstanding receives of an SRQ, which complete in any order.
@@ -34,6 +41,16 @@ pub(crate) struct SharedLedger {
     first_free: u32,
     /// Places from here on were never used.
     fresh: u32,
+    /// How many were ever posted; wraps.
+    posted: u32,
+}
+
+/// An outstanding receive of an SRQ that the kernel has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) name: u32,
+    /// Which of all that were ever posted it is.
+    pub(crate) sequence: u32,
 }
 
 impl SharedLedger {
@@ -50,6 +67,7 @@ impl SharedLedger {
             outstanding: 0,
             first_free: NONE,
             fresh: 0,
+            posted: 0,
         })
     }
 
@@ -88,6 +106,34 @@ impl SharedLedger {
         self.first_free = at;
         self.outstanding = self.outstanding.wrapping_sub(1);
         Some(wr_id)
+    }
+
+    /// The sequence number of an outstanding receive.
+    pub(crate) fn sequence(&self, name: u32) -> Option<u32> {
+        let at = name & PLACE_MASK;
+        let place = self.places.get(Self::index(at))?;
+        (place.life & 1 == 1 && Self::name(at, place.life) == name).then_some(place.sequence)
+    }
+
+    /// The sequence number that the next receive will have when the last `untaken` are not counted:
+    /// that of the first which the kernel has not taken.
+    pub(crate) fn first_untaken(&self, untaken: u32) -> u32 {
+        self.posted.wrapping_sub(untaken)
+    }
+
+    /// The outstanding receives that came before sequence number `end`, oldest first.
+    pub(crate) fn taken_before(&self, end: u32) -> Vec<Taken> {
+        let mut taken: Vec<_> = (0..self.fresh)
+            .zip(&self.places)
+            .filter(|(_, place)| place.life & 1 == 1)
+            .map(|(at, place)| Taken {
+                name: Self::name(at, place.life),
+                sequence: place.sequence,
+            })
+            .filter(|taken| is_before(taken.sequence, end))
+            .collect();
+        taken.sort_unstable_by_key(|taken| std::cmp::Reverse(end.wrapping_sub(taken.sequence)));
+        taken
     }
 
     fn checked(depth: u32) -> Result<u32> {
@@ -141,6 +187,8 @@ impl Receives for SharedLedger {
         let place = &mut self.places[Self::index(place)];
         place.content = wr_id;
         place.life = place.life.wrapping_add(1);
+        place.sequence = self.posted;
+        self.posted = self.posted.wrapping_add(1);
         self.outstanding = self.outstanding.wrapping_add(1);
     }
 }

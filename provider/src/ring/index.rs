@@ -163,14 +163,19 @@ impl<T: Copy + FromBytes> IndexRing<T> {
         order::publish_index(self.consumer_word(), index & self.mask);
     }
 
+    /// How many slots the consumer is behind the producer, as far as is known here.
+    pub(crate) fn len(&self) -> u32 {
+        self.producer().wrapping_sub(self.consumer()) & self.mask
+    }
+
     /// Whether the consumer has caught up with the producer, as far as is known here.
     pub(crate) fn is_empty(&self) -> bool {
-        self.consumer() == self.producer()
+        self.len() == 0
     }
 
     /// Whether no slot is free, as far as is known here.
     pub(crate) fn is_full(&self) -> bool {
-        self.producer().wrapping_add(1) & self.mask == self.consumer()
+        self.len() == self.mask
     }
 
     /// Reads the 32 bits that are `AT` bytes into a slot, which the kernel may be writing.

@@ -9,16 +9,25 @@ mod send;
 use std::ffi::{CStr, c_int};
 use std::ops::RangeInclusive;
 use std::os::fd::RawFd;
+use std::ptr;
 
 use kernel_abi::rxe;
-use rdma_core_sys::{RDMA_DRIVER_RXE, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_srq_attr};
+use rdma_core_sys::{
+    RDMA_DRIVER_RXE, ibv_context, ibv_device_attr_ex, ibv_qp_cap, ibv_qp_state, ibv_qp_type,
+    ibv_srq_attr,
+};
 
+use crate::context;
 use crate::cookie::Queue;
 use crate::cq::Cq;
 use crate::driver::{Driver, RecvRing, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::CqeOrder;
 use crate::queue_pair::QueuePair;
+
+/// `IB_UVERBS_DEVICE_ATOMIC_WRITE` of `rdma/ib_user_verbs.h`; rxe has it from linux 6.2 on
+/// (`rxe_param.h: RXE_DEVICE_CAP_FLAGS`).
+const DEVICE_ATOMIC_WRITE: u64 = 1 << 40;
 
 /// `rdma_rxe`.
 #[derive(Debug)]
@@ -95,6 +104,17 @@ impl Driver for Rxe {
         let notify = cq.queue.context.library.calls.ibv_cmd_req_notify_cq;
         // SAFETY: libibverbs' half of a living CQ.
         Errno::check(unsafe { notify(cq.base(), 0) })
+    }
+
+    /// From linux 6.3 on, which can be told by what came just before it: atomic writes.
+    unsafe fn raises_last_wqe(context: *mut ibv_context) -> bool {
+        let mut attributes = ibv_device_attr_ex::default();
+        let size = size_of_val(&attributes);
+        // SAFETY: the caller's context, and attributes of that size.
+        let answer = unsafe {
+            context::query_device_ex::<Self>(context, ptr::null(), &raw mut attributes, size)
+        };
+        answer == 0 && attributes.device_cap_flags_ex & DEVICE_ATOMIC_WRITE != 0
     }
 
     /// The dead QP's own ring takes a mark more, which the kernel flushes.

@@ -99,6 +99,11 @@ impl RecvRing for Recvs {
     fn is_drained(&self) -> bool {
         self.ring.is_empty()
     }
+
+    /// An SRQ's consumer index moves when a WQE is taken (linux 6.1 `rxe_resp.c: get_srq_wqe`).
+    fn untaken(&self) -> u32 {
+        self.ring.len()
+    }
 }
 
 /// The new ring of an SRQ: the kernel copies the posted WQEs and says where it is

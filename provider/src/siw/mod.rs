@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 
 use kernel_abi::siw;
 use rdma_core_sys::{
-    IBV_QPS_SQD, RDMA_DRIVER_SIW, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_srq_attr,
+    IBV_QPS_SQD, RDMA_DRIVER_SIW, ibv_context, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_srq_attr,
 };
 
 use crate::cookie::Queue;
@@ -106,6 +106,11 @@ impl Driver for Siw {
     fn arm(cq: &Cq<Self>) -> Result<()> {
         cq.queue.lock().ring.arm();
         Ok(())
+    }
+
+    /// It never does.
+    unsafe fn raises_last_wqe(_context: *mut ibv_context) -> bool {
+        false
     }
 
     /// A QP that is destroyed at once: its mark in the receive queue is flushed

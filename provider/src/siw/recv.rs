@@ -100,6 +100,18 @@ impl RecvRing for Recvs {
     fn is_drained(&self) -> bool {
         true
     }
+
+    fn untaken(&self) -> u32 {
+        let mut count = 0_u32;
+        while count < self.ring.capacity()
+            && self
+                .ring
+                .is_pending(self.unpublished.wrapping_sub(count).wrapping_sub(1))
+        {
+            count = count.wrapping_add(1);
+        }
+        count
+    }
 }
 
 /// siw does not resize an SRQ (linux 6.1 `siw_verbs.c: siw_modify_srq`: `EOPNOTSUPP`).
