@@ -13,6 +13,7 @@
 
 use std::collections::VecDeque;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use rdma_core_sys::{
@@ -38,6 +39,9 @@ pub(crate) struct Announcer<D: Driver> {
     clapper: Option<*mut ibv_qp>,
     /// The QPs of whom an event is to tell, one for each CQE that was caused.
     pending: Mutex<VecDeque<Weak<QueuePair<D>>>>,
+    /// Its events tell of nobody any more.
+    retired: AtomicBool,
+    closed: AtomicBool,
 }
 
 // SAFETY: its objects are its own, and libibverbs' functions may be called from any thread.
@@ -66,6 +70,8 @@ impl<D: Driver> Announcer<D> {
             cq: ptr::null_mut(),
             clapper: None,
             pending: Mutex::default(),
+            retired: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
         };
         // SAFETY: as above.
         ours.cq = unsafe { cq::create_with_room::<D>(context, 1, 1, ptr::null_mut(), 0) };
@@ -136,12 +142,53 @@ impl<D: Driver> Announcer<D> {
     pub(crate) fn next(&self) -> Option<Arc<QueuePair<D>>> {
         lock(&self.pending).pop_front()?.upgrade()
     }
+
+    /// Lets go of a QP that is being destroyed; if an event was to tell of it, of all the others, to
+    /// be announced anew. The events that nobody has read go with the CQ, as those of a QP go with it.
+    fn retire(&self, gone: &QueuePair<D>) -> Option<Vec<Arc<QueuePair<D>>>> {
+        let mut pending = lock(&self.pending);
+        let is_gone = |pair: &Weak<QueuePair<D>>| std::ptr::eq(pair.as_ptr(), gone);
+        if !pending.iter().any(is_gone) {
+            return None;
+        }
+        // Relaxed: changed under the lock.
+        self.retired.store(true, Ordering::Relaxed);
+        pending.retain(|pair| !is_gone(pair));
+        Some(
+            pending
+                .drain(..)
+                .filter_map(|pair| pair.upgrade())
+                .collect(),
+        )
+    }
+
+    /// Whether it takes no more announcements.
+    pub(crate) fn is_retired(&self) -> bool {
+        // Relaxed: an announcement looks again under the lock.
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// Puts the QP on the list; false if this announcer is retired.
+    fn enter(&self, pair: &Arc<QueuePair<D>>) -> bool {
+        let mut pending = lock(&self.pending);
+        if self.is_retired() {
+            return false;
+        }
+        pending.push_back(Arc::downgrade(pair));
+        true
+    }
 }
 
-impl<D: Driver> Drop for Announcer<D> {
-    fn drop(&mut self) {
-        // SAFETY: all three are ours alone, and those above depend on those below. What their verbs
-        // say cannot be helped.
+impl<D: Driver> Announcer<D> {
+    /// Destroys its objects. libibverbs waits in there until the events that were read are
+    /// acknowledged, which the hook does at once.
+    pub(crate) fn close(&self) {
+        // Relaxed: only to do it once.
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: all three are ours alone, closed once, and those above depend on those below. What
+        // their verbs say cannot be helped.
         unsafe {
             if let Some(clapper) = self.clapper {
                 qp::destroy::<D>(clapper);
@@ -152,29 +199,55 @@ impl<D: Driver> Drop for Announcer<D> {
             pd::dealloc(self.pd);
         }
     }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // Relaxed: as above.
+        self.closed.load(Ordering::Relaxed)
+    }
+}
+
+impl<D: Driver> Drop for Announcer<D> {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 /// Has an event raised that will tell of `pair`. No lock is held.
 pub(crate) fn announce<D: Driver>(pair: &QueuePair<D>) {
     let Some(me) = pair.arc() else { return };
-    let announcer = {
-        let life = lock(&pair.life);
-        if life.gone {
-            return;
+    loop {
+        let announcer = {
+            let life = lock(&pair.life);
+            if life.gone {
+                return;
+            }
+            // SAFETY: libibverbs' half is there until `life` is gone.
+            let context = unsafe { (*pair.base.0).context };
+            // SAFETY: the QP's context, which is open.
+            unsafe { pair.context.announcer::<D>(context) }
+        };
+        match announcer {
+            Ok(announcer) if announcer.enter(&me) => return announcer.strike(),
+            // Another thread has just retired it.
+            Ok(_) => {}
+            Err(errno) => {
+                let line = format!("an event could not be raised: {errno:?}");
+                return pair.context.note(&line);
+            }
         }
-        // SAFETY: libibverbs' half is there until `life` is gone.
-        let context = unsafe { (*pair.base.0).context };
-        // SAFETY: the QP's context, which is open.
-        unsafe { pair.context.announcer::<D>(context) }
-    };
-    match announcer {
-        Ok(announcer) => {
-            lock(&announcer.pending).push_back(Arc::downgrade(&me));
-            announcer.strike();
+    }
+}
+
+/// The QP is destroyed: no event tells of it any more. No lock is held.
+pub(crate) fn withdraw<D: Driver>(pair: &QueuePair<D>) {
+    for announcer in pair.context.announcers::<D>() {
+        if let Some(others) = announcer.retire(pair) {
+            drop(announcer);
+            pair.context.dismiss_retired::<D>();
+            for other in others {
+                announce(&other);
+            }
         }
-        Err(errno) => pair
-            .context
-            .note(&format!("an event could not be raised: {errno:?}")),
     }
 }
 

@@ -4,11 +4,12 @@
 //! before the application sees it (rdma-core v44.0 `device.c: ibv_get_async_event`).
 //!
 //! An event that tells of a death flushes. Some are not for the application: they are passed over, and
-//! the next one takes their place, for which the hook waits as the application does. On a
-//! non-blocking file with no further event the application gets one that means nothing.
+//! the next one takes their place. If there is none yet, the application gets one that means nothing:
+//! it may have looked whether there is an event before it asked, and must not be made to wait.
 
 use std::mem;
 use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
 
 use kernel_abi::uverbs::AsyncEventDesc;
 use rdma_core_sys::{
@@ -27,7 +28,6 @@ use crate::context::Context;
 use crate::cq::Cq;
 use crate::death::Cause;
 use crate::driver::Driver;
-use crate::errno::Errno;
 use crate::last_wqe::is_catastrophic;
 use crate::qp::Qp;
 use crate::srq::Srq;
@@ -60,7 +60,9 @@ pub(crate) unsafe extern "C" fn async_event<D: Driver>(
                 return Ok(());
             }
             // SAFETY: as above.
-            unsafe { pass_over(file, event) };
+            if !unsafe { pass_over(file, event) } {
+                return Ok(());
+            }
         }
     });
 }
@@ -111,9 +113,8 @@ unsafe fn judge<D: Driver>(context: &Context, event: &mut ibv_async_event) -> Ve
         IBV_EVENT_CQ_ERR => {
             // SAFETY: this event names a CQ, which is ours.
             let cq = unsafe { event.element.cq };
-            if let Some(announcer) = context.announcer_if_any::<D>()
-                && announcer.is_own(cq)
-            {
+            let mut announcers = context.announcers::<D>().into_iter();
+            if let Some(announcer) = announcers.find(|announcer| announcer.is_own(cq)) {
                 return injected(&announcer, event);
             }
             // SAFETY: as above.
@@ -129,6 +130,14 @@ unsafe fn judge<D: Driver>(context: &Context, event: &mut ibv_async_event) -> Ve
             }
             Verdict::Told
         }
+        IBV_EVENT_SRQ_LIMIT_REACHED => {
+            // SAFETY: as above.
+            if let Some(srq) = unsafe { Srq::<D>::of(event.element.srq) } {
+                // Relaxed: see `srq::modify`.
+                srq.queue.limit_reached.store(true, Ordering::Relaxed);
+            }
+            Verdict::Told
+        }
         IBV_EVENT_DEVICE_FATAL => {
             context.fail(cause);
             Verdict::Told
@@ -139,27 +148,33 @@ unsafe fn judge<D: Driver>(context: &Context, event: &mut ibv_async_event) -> Ve
 
 /// The announcer's CQ has overflowed once more: the event becomes the one that it stands for.
 fn injected<D: Driver>(announcer: &Announcer<D>, event: &mut ibv_async_event) -> Verdict {
+    // The kernel counts it as the announcer's, where nobody else would acknowledge it, and whose end
+    // may be waiting for that.
+    acknowledge::event(event);
+    event.event_type = IBV_EVENT_CLIENT_REREGISTER;
+    event.element.port_num = 1;
     let Some(pair) = announcer.next().filter(|pair| pair.tell_last_wqe(true)) else {
         return Verdict::PassedOver;
     };
-    // The kernel counts it as the announcer's, where nobody else would acknowledge it.
-    acknowledge::event(event);
     event.event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
     event.element.qp = pair.base.0;
     Verdict::Told
 }
 
-/// Puts the next event in the place of one that is not for the application.
+/// Puts the next event in the place of one that is not for the application; false if there is none,
+/// and this has become one that means nothing.
 ///
 /// # Safety
 ///
 /// The event names objects of ours.
-unsafe fn pass_over(file: RawFd, event: &mut ibv_async_event) {
-    if let Ok(next) = read(file) {
+unsafe fn pass_over(file: RawFd, event: &mut ibv_async_event) -> bool {
+    if let Some(next) = read(file) {
         acknowledge::event(event);
         event.event_type = next.event_type;
         event.element = element(next);
-    } else if names_qp(event.event_type) {
+        return true;
+    }
+    if names_qp(event.event_type) {
         // The application acknowledges it in place of the one that the kernel counted.
         event.event_type = IBV_EVENT_COMM_EST;
     } else {
@@ -167,27 +182,27 @@ unsafe fn pass_over(file: RawFd, event: &mut ibv_async_event) {
         event.event_type = IBV_EVENT_CLIENT_REREGISTER;
         event.element.port_num = 1;
     }
+    false
 }
 
-/// Reads one event from the context's file.
-///
-/// # Errors
-///
-/// `EAGAIN` if the file is non-blocking and has none; else what `read(2)` says.
-fn read(file: RawFd) -> Result<AsyncEventDesc, Errno> {
+/// Reads one event from the context's file, if there is one.
+fn read(file: RawFd) -> Option<AsyncEventDesc> {
+    let mut ready = libc::pollfd {
+        fd: file,
+        events: libc::POLLIN,
+        revents: 0,
+    };
     let mut desc = AsyncEventDesc::default();
-    loop {
-        let room = desc.as_mut_bytes();
-        // SAFETY: as much room as the length says.
-        let got = unsafe { libc::read(file, room.as_mut_ptr().cast(), room.len()) };
-        if usize::try_from(got) == Ok(room.len()) {
-            return Ok(desc);
+    let room = desc.as_mut_bytes();
+    // SAFETY: one entry; as much room as the length says. Another thread may be faster, on a blocking
+    // file: then this one waits as its application asked for.
+    let got = unsafe {
+        if libc::poll(&raw mut ready, 1, 0) != 1 {
+            return None;
         }
-        let errno = Errno::last();
-        if errno != Errno::EINTR {
-            return Err(errno);
-        }
-    }
+        libc::read(file, room.as_mut_ptr().cast(), room.len())
+    };
+    (usize::try_from(got) == Ok(size_of::<AsyncEventDesc>())).then_some(desc)
 }
 
 fn names_qp(event: ibv_event_type) -> bool {

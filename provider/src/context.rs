@@ -35,9 +35,9 @@ pub(crate) struct Context {
     pub(crate) cmd_fd: RawFd,
     /// All QPs, by the index of their owner.
     pairs: Mutex<BTreeMap<u32, Weak<dyn Mortal>>>,
-    /// The driver's `Announcer`, once it was needed. It has objects that hold the context: `close`
-    /// lets it go.
-    announcer: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+    /// The driver's `Announcer`, once it was needed, behind those that are retired. They have objects
+    /// that hold the context: `close` lets them go.
+    announcers: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 /// A QP of either driver.
@@ -96,20 +96,41 @@ impl Context {
         &self,
         context: *mut ibv_context,
     ) -> Result<Arc<Announcer<D>>> {
-        let mut place = lock(&self.announcer);
-        if let Some(announcer) = &*place {
-            return Arc::clone(announcer).downcast().map_err(|_| Errno::EINVAL);
+        let mut announcers = lock(&self.announcers);
+        let last = announcers.last().map(Arc::clone);
+        if let Some(announcer) = last.and_then(|last| last.downcast::<Announcer<D>>().ok())
+            && !announcer.is_retired()
+        {
+            return Ok(announcer);
         }
         // SAFETY: the caller's promise.
         let announcer = Arc::new(unsafe { Announcer::new(context) }?);
-        *place = Some(Arc::<Announcer<D>>::clone(&announcer));
+        announcers.push(Arc::<Announcer<D>>::clone(&announcer));
         Ok(announcer)
     }
 
-    /// The announcer, if there is one.
-    pub(crate) fn announcer_if_any<D: Driver>(&self) -> Option<Arc<Announcer<D>>> {
-        let announcer = lock(&self.announcer).clone();
-        announcer?.downcast().ok()
+    /// All announcers, also those that are retired.
+    pub(crate) fn announcers<D: Driver>(&self) -> Vec<Arc<Announcer<D>>> {
+        let announcers = lock(&self.announcers);
+        announcers
+            .iter()
+            .filter_map(|announcer| Arc::clone(announcer).downcast().ok())
+            .collect()
+    }
+
+    /// Destroys what the retired announcers have. That waits for those of their events that are being
+    /// looked at, so without a lock, and with the announcers still known.
+    pub(crate) fn dismiss_retired<D: Driver>(&self) {
+        let retired: Vec<_> = self.announcers::<D>();
+        for announcer in retired.iter().filter(|announcer| announcer.is_retired()) {
+            announcer.close();
+        }
+        drop(retired);
+        lock(&self.announcers).retain(|announcer| {
+            announcer
+                .downcast_ref::<Announcer<D>>()
+                .is_none_or(|announcer| !announcer.is_closed())
+        });
     }
 
     /// The context behind libibverbs' one.
@@ -168,7 +189,7 @@ pub(crate) unsafe extern "C" fn open<D: Driver>(
             owners: Owners::default(),
             cmd_fd,
             pairs: Mutex::default(),
-            announcer: Mutex::default(),
+            announcers: Mutex::default(),
         });
         // SAFETY: the context is new, and has room for our pointer behind it.
         unsafe {
@@ -193,8 +214,8 @@ pub(crate) unsafe extern "C" fn close(context: *mut ibv_context) {
         // not destroy keep theirs.
         let ours = unsafe { Arc::from_raw(private_data(context).cast::<*const Context>().read()) };
         let library = ours.library;
-        let announcer = lock(&ours.announcer).take();
-        drop(announcer);
+        let announcers = std::mem::take(&mut *lock(&ours.announcers));
+        drop(announcers);
         // SAFETY: ours, and closed once.
         unsafe { library.free_context(library.verbs_context_of(context)) };
         Ok(())

@@ -59,7 +59,7 @@ pub(crate) struct Completions<D: Driver> {
     /// these can need, so that no poll allocates.
     members: Vec<Weak<QueuePair<D>>>,
     /// The application was told that CQEs were dropped.
-    overran: bool,
+    pub(crate) overran: bool,
     /// Polls that found nothing while a QP was suspect.
     pub(crate) idle: u32,
     pub(crate) last_asked: Option<Instant>,
@@ -314,8 +314,10 @@ pub(crate) unsafe extern "C" fn req_notify<D: Driver>(
     status(|| {
         // SAFETY: a CQ of ours.
         let cq = unsafe { Cq::<D>::of(cq) }.ok_or(Errno::EINVAL)?;
-        cq.queue.lock().armed = true;
         D::arm(cq)?;
+        // Not before: a bell that rings for a CQ which the kernel has not armed wakes nobody. What
+        // becomes due in between, the application finds when it polls once more, as it must.
+        cq.queue.lock().armed = true;
         cq.queue.ask_after_suspects();
         Ok(())
     })

@@ -10,13 +10,17 @@
 //!
 //! When the kernel is done differs. siw flushes before the move to ERR returns (linux 6.1, 6.12
 //! `siw_qp.c: siw_qp_modify`, under the state lock), so a queue is settled once its CQ has been
-//! read empty after that. rxe's tasks flush later, in order; a *mark* behind all other entries
-//! comes back as their last CQE. A mark that is dropped at a full CQ is put again.
+//! read empty after that. rxe's tasks flush later, but leave nothing unless the CQ is full. If
+//! something is left when the ring is drained and the CQ read empty, a *mark* behind all other
+//! entries comes back as their last CQE, or is put again.
 
 use std::sync::MutexGuard;
 
 use kernel_abi::uverbs;
-use rdma_core_sys::{IBV_QP_STATE, IBV_QPS_ERR, ibv_event_type, ibv_qp_attr, ibv_qp_attr_mask};
+use rdma_core_sys::{
+    IBV_EVENT_QP_LAST_WQE_REACHED, IBV_QP_STATE, IBV_QPS_ERR, ibv_event_type, ibv_qp_attr,
+    ibv_qp_attr_mask,
+};
 
 use crate::cookie::{Mark, Queue};
 use crate::driver::{CompletionRing, Driver, RecvRing, SendRing};
@@ -95,20 +99,35 @@ impl<D: Driver> QueuePair<D> {
         }
         self.send_cq.enlist(self, Queue::Send);
         self.recv_cq.enlist(self, Queue::Recv);
-        let kicked = self.kick();
+        let kicked = if self.flushes_unasked(cause) {
+            self.remember_error();
+            Ok(())
+        } else {
+            self.kick()
+        };
         if D::FLUSHES_AT_ONCE || kicked.is_err() {
             // A kernel that has no such QP any more flushes nothing.
-            lock(&self.send).flushed = true;
-            if let Some(mut recv) = self.own_recv() {
-                recv.flushed = true;
-            }
-        } else {
-            self.put_mark(Queue::Send);
-            self.put_mark(Queue::Recv);
-            // The device was there a moment ago; if not, `mark_again` will find out.
-            let _ = self.kick();
+            self.note_flushed();
         }
         kicked
+    }
+
+    /// Whether the kernel has seen the death itself, and has nothing left to flush that it could have
+    /// missed. Asked of QPs with an SRQ alone, whose every kick raises LAST_WQE_REACHED again (linux
+    /// 6.12 `rxe_resp.c: flush_recv_queue`).
+    fn flushes_unasked(&self, cause: Cause) -> bool {
+        let is_seen = matches!(
+            cause,
+            Cause::Completion | Cause::Queried | Cause::Event(IBV_EVENT_QP_LAST_WQE_REACHED)
+        );
+        is_seen && !D::FLUSHES_AT_ONCE && self.srq().is_some() && lock(&self.send).ring.is_drained()
+    }
+
+    fn note_flushed(&self) {
+        lock(&self.send).flushed = true;
+        if let Some(mut recv) = self.own_recv() {
+            recv.flushed = true;
+        }
     }
 
     /// Makes the kernel flush, again if need be. The lock of `life` is held.
@@ -171,23 +190,18 @@ impl<D: Driver> QueuePair<D> {
         }
     }
 
-    /// Puts the mark of a dying queue once more and kicks. No lock is held.
+    /// Puts a mark behind all that is in the ring of a dying queue, and kicks. No lock is held.
     ///
     /// Its CQE also wakes a waiter.
-    pub(crate) fn mark_again(&self, queue: Queue) {
+    pub(crate) fn mark_end(&self, queue: Queue) {
         let life = lock(&self.life);
         if life.gone || !life.dead {
             return;
         }
         self.put_mark(queue);
         if self.kick().is_err() {
-            lock(&self.send).flushed = true;
-            if let Some(mut recv) = self.own_recv() {
-                recv.flushed = true;
-            }
+            self.note_flushed();
         }
-        drop(life);
-        self.settle_if_quiet();
     }
 
     /// What a flush is followed by, when the lock is released.
@@ -197,17 +211,24 @@ impl<D: Driver> QueuePair<D> {
         self.announce_last_wqe();
     }
 
-    /// Settles the queues of which the kernel has nothing more to say. No lock is held.
-    fn settle_if_quiet(&self) {
+    /// Settles the queues of which the kernel has nothing more to say, as far as can be told without
+    /// polling. No lock is held.
+    pub(crate) fn settle_if_quiet(&self) {
         for cq in self.cqs() {
-            let mut state = cq.lock();
-            if state.ring.peek(0).is_none() {
-                cq.settle_quiet(&mut state);
-            }
-            let wake = state.take_wake();
-            drop(state);
-            if wake {
-                self.ring_bell(cq);
+            loop {
+                let mut state = cq.lock();
+                if state.ring.peek(0).is_none() {
+                    cq.settle_quiet(&mut state);
+                }
+                let (wake, chore) = (state.take_wake(), state.chores.pop());
+                drop(state);
+                if wake {
+                    self.ring_bell(cq);
+                }
+                match chore {
+                    Some(chore) => chore.run(),
+                    None => break,
+                }
             }
         }
     }

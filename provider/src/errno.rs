@@ -12,7 +12,6 @@ pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
 impl Errno {
     pub(crate) const EINVAL: Self = Self(libc::EINVAL);
-    pub(crate) const EINTR: Self = Self(libc::EINTR);
     pub(crate) const EIO: Self = Self(libc::EIO);
     pub(crate) const ENOTCONN: Self = Self(libc::ENOTCONN);
     pub(crate) const ENOMEM: Self = Self(libc::ENOMEM);

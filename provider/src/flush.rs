@@ -10,7 +10,7 @@ use rdma_core_sys::{IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, ibv_wc};
 use crate::cookie::{Cookie, Mark, OwnerId, Queue};
 use crate::cq::{CompletionQueue, Completions};
 use crate::death::Cause;
-use crate::driver::{CompletionRing, Driver, RecvRing, SendRing};
+use crate::driver::{CompletionRing, Driver, SendRing};
 use crate::ledger::Sent;
 use crate::lock::lock;
 use crate::queue_pair::QueuePair;
@@ -57,11 +57,21 @@ pub(crate) struct Dying<D: Driver> {
     pub(crate) queue: Queue,
 }
 
+/// What the kernel may still have to say of a dead queue whose CQ was read empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    Nothing,
+    /// It is about to say more, or nobody waits for it.
+    Flushing,
+    /// All that is in the ring is consumed, and yet something has not completed.
+    Stuck,
+}
+
 /// What a poller found that has to be done, with system calls, when it no longer holds the CQ's lock.
 #[derive(Debug)]
 pub(crate) enum Chore<D: Driver> {
     Die(Arc<QueuePair<D>>, Cause),
-    MarkAgain(Arc<QueuePair<D>>, Queue),
+    MarkEnd(Arc<QueuePair<D>>, Queue),
     /// Ask the kernel whether the QP lives.
     AskAfter(Arc<QueuePair<D>>),
     /// This QP has completed a receive of its SRQ, of which a dead one may have held an earlier.
@@ -73,7 +83,7 @@ impl<D: Driver> Chore<D> {
     pub(crate) fn run(self) {
         match self {
             Self::Die(pair, cause) => pair.die(cause),
-            Self::MarkAgain(pair, queue) => pair.mark_again(queue),
+            Self::MarkEnd(pair, queue) => pair.mark_end(queue),
             Self::AskAfter(pair) => pair.ask_after(),
             Self::LookAgain(pair) => {
                 if let Some(srq) = pair.srq() {
@@ -86,7 +96,7 @@ impl<D: Driver> Chore<D> {
     pub(crate) fn pair(&self) -> &QueuePair<D> {
         match self {
             Self::Die(pair, _)
-            | Self::MarkAgain(pair, _)
+            | Self::MarkEnd(pair, _)
             | Self::AskAfter(pair)
             | Self::LookAgain(pair) => pair,
         }
@@ -97,7 +107,7 @@ impl<D: Driver> Chore<D> {
             (Self::Die(a, _), Self::Die(b, _))
             | (Self::AskAfter(a), Self::AskAfter(b))
             | (Self::LookAgain(a), Self::LookAgain(b)) => Arc::ptr_eq(a, b),
-            (Self::MarkAgain(a, p), Self::MarkAgain(b, q)) => Arc::ptr_eq(a, b) && p == q,
+            (Self::MarkEnd(a, p), Self::MarkEnd(b, q)) => Arc::ptr_eq(a, b) && p == q,
             _ => false,
         }
     }
@@ -177,36 +187,38 @@ impl<D: Driver> CompletionQueue<D> {
         }
     }
 
-    /// The ring was just seen empty: settles the dying queues that need nothing else, and sees after
-    /// the marks of the others.
+    /// The ring was just seen empty: settles the dying queues that need nothing else, and has the others
+    /// marked.
     #[cold]
     pub(crate) fn settle_quiet(&self, state: &mut Completions<D>) {
         let mut dying = std::mem::take(&mut state.dying);
         dying.retain(|Dying { pair, queue }| {
-            let (flushed, drained) = match queue {
-                Queue::Send => {
-                    let send = lock(&pair.send);
-                    (send.flushed, send.ring.is_drained())
-                }
-                _ => pair
-                    .own_recv()
-                    .map_or((true, true), |recv| (recv.flushed, recv.ring.is_drained())),
+            let rest = match queue {
+                Queue::Send => lock(&pair.send).rest(),
+                _ => pair.own_recv().map_or(Rest::Nothing, |recv| recv.rest()),
             };
-            if flushed {
-                self.settle(state, pair, *queue, false);
-            } else if drained && state.ring.peek(0).is_none() {
-                // The mark was consumed, and its CQE dropped; or it is only just about to come.
-                state.add_chore(Chore::MarkAgain(Arc::clone(pair), *queue));
+            match rest {
+                Rest::Nothing => {
+                    self.settle(state, pair, *queue, false);
+                    return false;
+                }
+                // A CQE that came since is no reason for a mark.
+                Rest::Stuck if state.ring.peek(0).is_none() => {
+                    state.add_chore(Chore::MarkEnd(Arc::clone(pair), *queue));
+                }
+                Rest::Stuck | Rest::Flushing => {}
             }
-            !flushed
+            true
         });
+        // Nobody could add to it: the CQ is locked.
         state.dying = dying;
     }
 
     /// The kernel has posted its last CQE for this queue, and it has been read: the rest is the
     /// library's. False if the queue is not dead.
     ///
-    /// `dropped`: not every CQE found room in the CQ.
+    /// `dropped`: not every CQE found room in the CQ. It is then in doubt whether a silent send was
+    /// flushed, and it is said to be.
     fn settle(
         &self,
         state: &mut Completions<D>,
@@ -222,6 +234,10 @@ impl<D: Driver> CompletionQueue<D> {
                 }
                 if !send.ledger.is_settled() {
                     let send = &mut *send;
+                    // rxe leaves nothing but what it could not post.
+                    let dropped = dropped
+                        || state.overran
+                        || (!D::FLUSHES_AT_ONCE && send.ledger.awaits_cqe());
                     let ring = &send.ring;
                     send.ledger
                         .settle(|name| dropped || ring.is_untouched(name));

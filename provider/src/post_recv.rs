@@ -14,7 +14,8 @@ use crate::cookie::{CookieBase, Queue};
 use crate::death::Cause;
 use crate::driver::{Driver, RecvRing};
 use crate::errno::{Errno, Result};
-use crate::ledger::Receives;
+use crate::flush::Rest;
+use crate::ledger::{Receives, RecvLedger};
 use crate::qp::Qp;
 use crate::queue_pair::QueuePair;
 use crate::srq::Srq;
@@ -30,6 +31,19 @@ pub(crate) struct RecvQueue<R, L> {
     pub(crate) flushed: bool,
     /// How many marks were put since the queue's death.
     pub(crate) marks: u32,
+}
+
+impl<R: RecvRing> RecvQueue<R, RecvLedger> {
+    /// What the kernel may still have to say of the dead queue.
+    pub(crate) fn rest(&self) -> Rest {
+        if self.flushed || self.ledger.is_over() {
+            Rest::Nothing
+        } else if self.ring.is_drained() {
+            Rest::Stuck
+        } else {
+            Rest::Flushing
+        }
+    }
 }
 
 impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
@@ -121,11 +135,8 @@ impl<D: Driver> QueuePair<D> {
             state.add_due(self.id, Queue::Recv);
         }
         drop(recv);
-        let wake = state.take_wake();
         drop(state);
-        if wake {
-            self.ring_bell(&self.recv_cq);
-        }
+        self.settle_if_quiet();
         posted
     }
 }

@@ -13,6 +13,7 @@ use crate::cookie::{Cookie, CookieBase, Queue};
 use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver, Published, SendRing};
 use crate::errno::Errno;
+use crate::flush::Rest;
 use crate::ledger::SendLedger;
 use crate::lock::lock;
 use crate::qp::Qp;
@@ -62,6 +63,17 @@ impl<R: SendRing> SendQueue<R> {
             list.pass();
         }
         Stop::End
+    }
+
+    /// What the kernel may still have to say of the dead queue.
+    pub(crate) fn rest(&self) -> Rest {
+        if self.flushed || self.ledger.is_all_held() {
+            Rest::Nothing
+        } else if self.ring.is_drained() && self.ledger.is_held_up() {
+            Rest::Stuck
+        } else {
+            Rest::Flushing
+        }
     }
 
     /// Enters as much of the list as there is room for into the ledger of a dead queue.
@@ -177,11 +189,8 @@ impl<D: Driver> QueuePair<D> {
             state.add_due(self.id, Queue::Send);
         }
         drop(send);
-        let wake = state.take_wake();
         drop(state);
-        if wake {
-            self.ring_bell(&self.send_cq);
-        }
+        self.settle_if_quiet();
         let errno = match stop {
             Stop::Full => Errno::ENOMEM,
             Stop::Malformed(errno) => errno,

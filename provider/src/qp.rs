@@ -14,6 +14,7 @@ use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_qp;
 use rdma_core_sys::{ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_state};
 
+use crate::announcer;
 use crate::boundary::{pointer, status};
 use crate::context::Context;
 use crate::cookie::{self, Cookie, CookieBase, Mark, Queue};
@@ -66,15 +67,6 @@ impl<D: Driver> Qp<D> {
         let word = unsafe { AtomicU32::from_ptr(&raw mut (*base).state) };
         // Relaxed: nothing else is read on the strength of it.
         word.load(Ordering::Relaxed)
-    }
-
-    /// Has libibverbs remember another state.
-    pub(crate) fn remember(&self, state: ibv_qp_state) {
-        let base = self.base.get().cast::<ibv_qp>();
-        // SAFETY: as in `state`.
-        let word = unsafe { AtomicU32::from_ptr(&raw mut (*base).state) };
-        // Relaxed: as in `state`.
-        word.store(state, Ordering::Relaxed);
     }
 }
 
@@ -255,6 +247,7 @@ pub(crate) unsafe extern "C" fn destroy<D: Driver>(qp: *mut ibv_qp) -> c_int {
             srq.leave(&pair);
         }
         pair.context.leave(pair.id);
+        announcer::withdraw(&pair);
         pair.context.owners.release(pair.id);
         pair.send_cq.detach(&pair, |cookie, _| is_own(cookie));
         pair.recv_cq.detach(&pair, |cookie, qp_num| {

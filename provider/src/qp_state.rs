@@ -20,7 +20,7 @@ use crate::errno::{Errno, Result};
 use crate::last_wqe::LastWqe;
 use crate::lock::lock;
 use crate::qp::Qp;
-use crate::queue_pair::QueuePair;
+use crate::queue_pair::{QueuePair, remember};
 
 /// `ibv_modify_qp`(3).
 ///
@@ -191,7 +191,7 @@ pub(crate) unsafe extern "C" fn query<D: Driver>(
         }
         attr.cur_qp_state = attr.qp_state;
         if mask & IBV_QP_STATE != 0 {
-            qp.remember(attr.qp_state);
+            remember(qp.pair.base.0, attr.qp_state);
         }
         Ok(())
     })

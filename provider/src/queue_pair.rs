@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use rdma_core_sys::ibv_qp;
+use rdma_core_sys::{IBV_QPS_ERR, ibv_qp, ibv_qp_state};
 
 use crate::context::Context;
 use crate::cookie::OwnerId;
@@ -53,6 +53,15 @@ pub(crate) struct Base(pub(crate) *mut ibv_qp);
 unsafe impl Send for Base {}
 // SAFETY: as above.
 unsafe impl Sync for Base {}
+
+/// Has libibverbs remember another state of a QP that is there.
+pub(crate) fn remember(qp: *mut ibv_qp, state: ibv_qp_state) {
+    // SAFETY: libibverbs' half; the word is aligned. libibverbs reads and writes it with plain
+    // accesses (rdma-core v44.0 `cmd.c: ibv_cmd_modify_qp`), maybe meanwhile.
+    let word = unsafe { AtomicU32::from_ptr(&raw mut (*qp).state) };
+    // Relaxed: nothing else is read on the strength of it.
+    word.store(state, Ordering::Relaxed);
+}
 
 /// Where a QP's receives are posted.
 #[derive(Debug)]
@@ -115,6 +124,11 @@ impl<D: Driver> QueuePair<D> {
             Receiver::Shared(srq) => Some(srq),
             Receiver::Own(_) | Receiver::Nothing => None,
         }
+    }
+
+    /// Has libibverbs remember that the QP is in ERR. The lock of `life` is held, which is not gone.
+    pub(crate) fn remember_error(&self) {
+        remember(self.base.0, IBV_QPS_ERR);
     }
 
     /// The CQs that the queues complete to, each once.

@@ -6,12 +6,14 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_srq;
-use rdma_core_sys::{IBV_SRQ_MAX_WR, ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_attr};
+use rdma_core_sys::{
+    IBV_SRQ_LIMIT, IBV_SRQ_MAX_WR, ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
+};
 
 use crate::boundary::{pointer, status};
 use crate::context::Context;
@@ -40,6 +42,8 @@ pub(crate) struct SharedQueue<D: Driver> {
     pub(crate) id: OwnerId,
     recv: Mutex<RecvQueue<D::Recvs, SharedLedger>>,
     users: Mutex<Vec<Weak<QueuePair<D>>>>,
+    /// The application was told that the limit was reached, which is then 0.
+    pub(crate) limit_reached: AtomicBool,
     /// QPs of which it is not clear whether they died holding a receive.
     pub(crate) claimants: Mutex<Vec<Weak<QueuePair<D>>>>,
     /// There are any.
@@ -167,6 +171,7 @@ impl<D: Driver> SharedQueue<D> {
             id,
             recv,
             users,
+            limit_reached: AtomicBool::new(false),
             claimants: Mutex::default(),
             claimed: AtomicBool::new(false),
         });
@@ -207,8 +212,12 @@ pub(crate) unsafe extern "C" fn modify<D: Driver>(
                 size_of_val(&request),
             )
         })?;
-        let max_wr = c_int::try_from(IBV_SRQ_MAX_WR).map_err(|_| Errno::EINVAL)?;
-        if mask & max_wr != 0 {
+        let has = |flag| c_int::try_from(flag).is_ok_and(|flag| mask & flag != 0);
+        if has(IBV_SRQ_LIMIT) {
+            // Relaxed: an event that comes meanwhile is of the old limit or the new one.
+            queue.limit_reached.store(false, Ordering::Relaxed);
+        }
+        if has(IBV_SRQ_MAX_WR) {
             let cmd_fd = queue.context.cmd_fd;
             let RecvQueue { ring, ledger, .. } = &mut *recv;
             // SAFETY: the caller's attributes.
@@ -245,7 +254,14 @@ pub(crate) unsafe extern "C" fn query<D: Driver>(
                 (&raw mut request).cast(),
                 size_of_val(&request),
             )
-        })
+        })?;
+        // siw's kernel goes on to answer with it (linux 6.1, 6.12 `siw_verbs.c: siw_query_srq`).
+        // Relaxed: as in `modify`.
+        if queue.limit_reached.load(Ordering::Relaxed) {
+            // SAFETY: the caller's attributes.
+            unsafe { (*attr).srq_limit = 0 };
+        }
+        Ok(())
     })
 }
 

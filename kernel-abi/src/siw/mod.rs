@@ -25,9 +25,7 @@ mod response;
 mod work;
 
 pub use completion::{CqCtrl, Cqe, notify, status};
-pub use response::{
-    AllocCtxResp, CreateCqResp, CreateQpResp, CreateSrqResp, INVAL_UOBJ_KEY, RegMrCmd, RegMrResp,
-};
+pub use response::{AllocCtxResp, CreateCqResp, CreateQpResp, CreateSrqResp, RegMrCmd, RegMrResp};
 pub use work::{MAX_INLINE, MAX_SGE, Rqe, Sge, Sqe, flags, opcode};
 
 /// Version that the driver reports in `abi_version` (`SIW_ABI_VERSION`).

@@ -3,13 +3,12 @@
 //! The driver's parts of the commands and their answers.
 //!
 //! A `*_key` is the offset for `mmap` of the device's file descriptor, in bytes. It can be mapped
-//! as often as wanted while the object lives.
+//! as often as wanted while the object lives. Any is good: `SIW_INVAL_UOBJ_KEY` of the header stands for
+//! none only where the command fails, and is an ordinary offset of a context with many queues
+//! (linux 6.1 `siw_verbs.c: siw_mmap_entry_insert`).
 
 use crate::layout::assert_layout;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-/// The key of a queue that cannot be mapped (`SIW_INVAL_UOBJ_KEY`, `SIW_UOBJ_MAX_KEY` + 1).
-pub const INVAL_UOBJ_KEY: u64 = 0x0009_0000;
 
 /// Answer to the opening of the device (`struct siw_uresp_alloc_ctx`), without room for which it
 /// fails.

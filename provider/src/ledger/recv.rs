@@ -92,6 +92,11 @@ impl RecvLedger {
         self.closed
     }
 
+    /// Whether the kernel has nothing that is outstanding in a closed queue.
+    pub(crate) fn is_over(&self) -> bool {
+        self.head == self.end
+    }
+
     /// Whether all that the kernel had is settled.
     pub(crate) fn is_settled(&self) -> bool {
         self.settled

@@ -261,6 +261,16 @@ impl SendLedger {
         self.life = Life::Dead;
     }
 
+    /// Whether the kernel has nothing that is outstanding.
+    pub(crate) fn is_all_held(&self) -> bool {
+        self.held == self.outstanding()
+    }
+
+    /// Whether sends are held up by what the kernel has.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.awaits_cqe() || (self.held > 0 && !self.has_held())
+    }
+
     /// Whether the kernel is certain to post a CQE, whatever happens.
     pub(crate) fn awaits_cqe(&self) -> bool {
         let mut name = self.head;

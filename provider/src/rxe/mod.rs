@@ -119,6 +119,6 @@ impl Driver for Rxe {
 
     /// The dead QP's own ring takes a mark more, which the kernel flushes.
     fn ring_bell(pair: &QueuePair<Self>, queue: Queue) {
-        pair.mark_again(queue);
+        pair.mark_end(queue);
     }
 }

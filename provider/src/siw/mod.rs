@@ -18,7 +18,7 @@ use rdma_core_sys::{
 use crate::cookie::Queue;
 use crate::cq::Cq;
 use crate::driver::{Driver, RecvRing, SendRing};
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::ledger::CqeOrder;
 use crate::queue_pair::QueuePair;
 
@@ -59,7 +59,7 @@ impl Driver for Siw {
     type Resize = recv::Resize;
 
     fn map_cq(cmd_fd: RawFd, answer: &siw::CreateCqResp) -> Result<cqe::Completions> {
-        cqe::Completions::map(cmd_fd, offered(answer.cq_key)?, answer.num_cqe)
+        cqe::Completions::map(cmd_fd, answer.cq_key, answer.num_cqe)
     }
 
     fn map_sq(
@@ -68,7 +68,7 @@ impl Driver for Siw {
         _: ibv_qp_type,
         cap: &mut ibv_qp_cap,
     ) -> Result<send::Sends> {
-        let sends = send::Sends::map(cmd_fd, offered(answer.sq_key)?, answer.num_sqe)?;
+        let sends = send::Sends::map(cmd_fd, answer.sq_key, answer.num_sqe)?;
         cap.max_send_wr = sends.capacity();
         // Every SQE has room for these, whatever was asked for.
         cap.max_send_sge = send::MAX_SGE;
@@ -84,7 +84,7 @@ impl Driver for Siw {
         if answer.num_rqe == 0 {
             return Ok(None);
         }
-        let recvs = recv::Recvs::map(cmd_fd, offered(answer.rq_key)?, answer.num_rqe, 1)?;
+        let recvs = recv::Recvs::map(cmd_fd, answer.rq_key, answer.num_rqe, 1)?;
         cap.max_recv_wr = recvs.capacity();
         cap.max_recv_sge = send::MAX_SGE;
         Ok(Some(recvs))
@@ -95,7 +95,7 @@ impl Driver for Siw {
         answer: &siw::CreateSrqResp,
         attr: &mut ibv_srq_attr,
     ) -> Result<recv::Recvs> {
-        let recvs = recv::Recvs::map(cmd_fd, offered(answer.srq_key)?, answer.num_rqe, 0)?;
+        let recvs = recv::Recvs::map(cmd_fd, answer.srq_key, answer.num_rqe, 0)?;
         attr.max_wr = recvs.capacity();
         attr.max_sge = send::MAX_SGE;
         Ok(recvs)
@@ -117,14 +117,5 @@ impl Driver for Siw {
     /// (linux 6.1, 6.12 `siw_verbs.c: siw_destroy_qp`). The dead one's rings are not looked at again.
     fn ring_bell(pair: &QueuePair<Self>, queue: Queue) {
         pair.ring_by_another(queue);
-    }
-}
-
-/// The key of a ring, if the kernel could offer it.
-fn offered(key: u64) -> Result<u64> {
-    if key == siw::INVAL_UOBJ_KEY {
-        Err(Errno::ENOMEM)
-    } else {
-        Ok(key)
     }
 }
