@@ -14,27 +14,55 @@ use std::sync::{Arc, Weak};
 use crate::cookie::{Cookie, Queue};
 use crate::driver::{CompletionRing, Driver, RecvRing};
 use crate::flush::Due;
-use crate::last_wqe::LastWqe;
 use crate::ledger::{Taken, is_before};
 use crate::lock::lock;
 use crate::queue_pair::QueuePair;
 use crate::srq::SharedQueue;
 
+/// A dead QP that may hold a receive of its SRQ.
+#[derive(Debug)]
+pub(crate) struct Claim<D: Driver> {
+    pair: Weak<QueuePair<D>>,
+    /// Its kernel has finished with its receives.
+    finished: bool,
+}
+
 impl<D: Driver> QueuePair<D> {
-    /// This QP is dead, and its kernel has finished with its receives: if it held one, that is flushed,
-    /// now or when it is clear. No lock is held.
-    pub(crate) fn claim(&self) {
+    /// This QP has died: from now on it is noted which receives the others complete. The lock of `life`
+    /// is held, which is not gone.
+    pub(crate) fn begin_claim(&self) {
         let (Some(srq), Some(me)) = (self.srq(), self.arc()) else {
             return;
         };
-        if lock(&self.life).last_wqe != LastWqe::Owed {
-            return;
-        }
-        if !self.take_what_is_certain(srq) {
-            lock(&srq.claimants).push(Arc::downgrade(&me));
+        if self.kernel_raises_last_wqe() {
+            let pair = Arc::downgrade(&me);
+            let mut claims = lock(&srq.claims);
+            claims.push(Claim {
+                pair,
+                finished: false,
+            });
             // Relaxed: looked at when completions are polled; the next one will do.
             srq.claimed.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// The kernel has finished with this dead QP's receives: if it held one, that is flushed, now or
+    /// when it is clear. No lock is held.
+    pub(crate) fn claim(&self) {
+        let Some(srq) = self.srq() else { return };
+        for claim in lock(&srq.claims).iter_mut() {
+            claim.finished |= std::ptr::eq(claim.pair.as_ptr(), self);
+        }
+        srq.look_again();
+    }
+
+    /// The QP is no longer dead, or no longer there.
+    pub(crate) fn withdraw_claim(&self) {
+        let Some(srq) = self.srq() else { return };
+        let mut claims = lock(&srq.claims);
+        claims.retain(|claim| !std::ptr::eq(claim.pair.as_ptr(), self));
+        // Relaxed: as in `begin_claim`.
+        srq.claimed.store(!claims.is_empty(), Ordering::Relaxed);
     }
 
     /// Flushes the receive that this dead QP held; false if it may hold one and that is not certain.
@@ -90,19 +118,15 @@ impl<D: Driver> QueuePair<D> {
 impl<D: Driver> SharedQueue<D> {
     /// A receive has completed: what was open may be certain now. No lock is held.
     pub(crate) fn look_again(&self) {
-        let claimants = std::mem::take(&mut *lock(&self.claimants));
-        let mut open = Vec::new();
-        for claimant in claimants {
-            if let Some(pair) = claimant.upgrade()
-                && !lock(&pair.life).gone
-                && !pair.take_what_is_certain(self)
-            {
-                open.push(Weak::clone(&claimant));
+        let finished: Vec<_> = lock(&self.claims)
+            .iter()
+            .filter(|claim| claim.finished)
+            .filter_map(|claim| claim.pair.upgrade())
+            .collect();
+        for pair in finished {
+            if pair.take_what_is_certain(self) {
+                pair.withdraw_claim();
             }
         }
-        let mut claimants = lock(&self.claimants);
-        claimants.append(&mut open);
-        // Relaxed: as in `claim`.
-        self.claimed.store(!claimants.is_empty(), Ordering::Relaxed);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
 use std::fmt::Debug;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::{VERBS_LOG_INFO, private_data, verbs_context};
@@ -33,6 +33,8 @@ pub(crate) struct Context {
     pub(crate) owners: Owners,
     /// The uverbs file of the device; libibverbs closes it with the context.
     pub(crate) cmd_fd: RawFd,
+    /// `Driver::raises_last_wqe`, once it was asked.
+    pub(crate) raises_last_wqe: OnceLock<bool>,
     /// All QPs, by the index of their owner.
     pairs: Mutex<BTreeMap<u32, Weak<dyn Mortal>>>,
     /// The driver's `Announcer`, once it was needed, behind those that are retired. They have objects
@@ -188,6 +190,7 @@ pub(crate) unsafe extern "C" fn open<D: Driver>(
             library,
             owners: Owners::default(),
             cmd_fd,
+            raises_last_wqe: OnceLock::new(),
             pairs: Mutex::default(),
             announcers: Mutex::default(),
         });

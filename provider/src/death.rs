@@ -84,6 +84,7 @@ impl<D: Driver> QueuePair<D> {
     pub(crate) fn flush(&self, life: &mut MutexGuard<'_, Life>, cause: Cause) -> Result<()> {
         life.dead = true;
         self.owe_last_wqe(life, cause);
+        self.begin_claim();
         self.context
             .note(&format!("QP {} is dead: {cause:?}", self.number));
         {
@@ -99,8 +100,9 @@ impl<D: Driver> QueuePair<D> {
         }
         self.send_cq.enlist(self, Queue::Send);
         self.recv_cq.enlist(self, Queue::Recv);
+        // Also if the kernel is gone, or has moved the QP by itself.
+        self.remember_error();
         let kicked = if self.flushes_unasked(cause) {
-            self.remember_error();
             Ok(())
         } else {
             self.kick()

@@ -56,13 +56,20 @@ impl<D: Driver> QueuePair<D> {
             // When the mark was flushed.
             !lock(&self.send).ring.is_marked()
         } else {
-            // SAFETY: libibverbs' half is there until `life` is gone, and its context as long.
-            unsafe { D::raises_last_wqe((*self.base.0).context) }
+            self.kernel_raises_last_wqe()
         };
         drop(life);
         if !raised {
             announcer::announce(self);
         }
+    }
+
+    /// Whether the kernel raises the event by itself. The lock of `life` is held, which is not gone.
+    pub(crate) fn kernel_raises_last_wqe(&self) -> bool {
+        *self.context.raises_last_wqe.get_or_init(|| {
+            // SAFETY: libibverbs' half is there until `life` is gone, and its context as long.
+            unsafe { D::raises_last_wqe((*self.base.0).context) }
+        })
     }
 
     /// The application is about to be told; whether it may be.

@@ -233,7 +233,12 @@ pub(crate) unsafe extern "C" fn destroy<D: Driver>(qp: *mut ibv_qp) -> c_int {
             // An SRQ's CQE tells its QP by the number alone. So it has to go while the number is
             // still this QP's, and none may follow: siw's move to ERROR flushes before it returns,
             // and destroy then flushes nothing more.
-            pair.die(Cause::Modified);
+            let mut life = lock(&pair.life);
+            if !life.dead {
+                // Destruction will find out if the kernel refuses.
+                let _ = pair.flush(&mut life, Cause::Modified);
+            }
+            drop(life);
             pair.recv_cq.lock().void_unread(took);
         }
         // libibverbs waits in there for events to be acknowledged, so without a lock.
@@ -245,6 +250,7 @@ pub(crate) unsafe extern "C" fn destroy<D: Driver>(qp: *mut ibv_qp) -> c_int {
         let is_own = |cookie| cookie::owner(cookie) == Some(pair.id);
         if let Some(srq) = pair.srq() {
             srq.leave(&pair);
+            pair.withdraw_claim();
         }
         pair.context.leave(pair.id);
         announcer::withdraw(&pair);

@@ -45,7 +45,11 @@ pub(crate) unsafe extern "C" fn modify<D: Driver>(
         // SAFETY: the mask says that the caller gave the state.
         let to = unsafe { (*attr).qp_state };
         if to == IBV_QPS_ERR || Some(to) == D::CLOSES_BY {
-            return pair.modify_to_error(qp.state(), attr, mask);
+            pair.modify_to_error(qp.state(), attr, mask)?;
+            // libibverbs remembers what stands here.
+            // SAFETY: the caller's attributes.
+            unsafe { (*attr).qp_state = IBV_QPS_ERR };
+            return Ok(());
         }
         let mut life = lock(&pair.life);
         if to == IBV_QPS_RESET {
@@ -121,6 +125,8 @@ impl<D: Driver> QueuePair<D> {
         // siw's kernel ignores the move: such a QP stays dead.
         life.dead &= !D::RESETS;
         life.last_wqe = LastWqe::NotDue;
+        drop(life);
+        self.withdraw_claim();
         Ok(())
     }
 

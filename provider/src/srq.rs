@@ -16,6 +16,7 @@ use rdma_core_sys::{
 };
 
 use crate::boundary::{pointer, status};
+use crate::claim::Claim;
 use crate::context::Context;
 use crate::cookie::{CookieBase, OwnerId, Queue};
 use crate::death::Cause;
@@ -44,8 +45,8 @@ pub(crate) struct SharedQueue<D: Driver> {
     users: Mutex<Vec<Weak<QueuePair<D>>>>,
     /// The application was told that the limit was reached, which is then 0.
     pub(crate) limit_reached: AtomicBool,
-    /// QPs of which it is not clear whether they died holding a receive.
-    pub(crate) claimants: Mutex<Vec<Weak<QueuePair<D>>>>,
+    /// Dead QPs of which it is not clear whether they hold a receive.
+    pub(crate) claims: Mutex<Vec<Claim<D>>>,
     /// There are any.
     pub(crate) claimed: AtomicBool,
 }
@@ -172,7 +173,7 @@ impl<D: Driver> SharedQueue<D> {
             recv,
             users,
             limit_reached: AtomicBool::new(false),
-            claimants: Mutex::default(),
+            claims: Mutex::default(),
             claimed: AtomicBool::new(false),
         });
         queue

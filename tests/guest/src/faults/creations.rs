@@ -60,11 +60,11 @@ const CQ: Object = Object {
         ("ones", libc::EIO),
         ("zeros", libc::EIO),
         ("4=3", libc::EIO),
-        ("4=10", libc::EIO),
+        ("4=10", libc::EINVAL),
         ("4=80000000", libc::EINVAL),
-        // Of no ring, and of one that the kernel could not offer.
+        // Of no ring.
         ("8^40000000", libc::EINVAL),
-        ("8=90000", libc::ENOMEM),
+        ("8=90000", libc::EINVAL),
     ],
 };
 
@@ -90,15 +90,15 @@ const QP: Object = Object {
         ("ones", libc::EIO),
         ("zeros", libc::EIO),
         ("4=3", libc::EIO),
-        ("4=10", libc::EIO),
+        ("4=10", libc::EINVAL),
         ("4=80000000", libc::EINVAL),
         ("8=3", libc::EIO),
-        ("8=10", libc::EIO),
+        ("8=10", libc::EINVAL),
         ("8=0", libc::EIO),
         ("10^40000000", libc::EINVAL),
-        ("10=90000", libc::ENOMEM),
+        ("10=90000", libc::EINVAL),
         ("18^40000000", libc::EINVAL),
-        ("18=90000", libc::ENOMEM),
+        ("18=90000", libc::EINVAL),
     ],
 };
 
@@ -128,7 +128,7 @@ const SRQ: Object = Object {
         ("0=10", libc::EIO),
         ("0=80000000", libc::EINVAL),
         ("8^40000000", libc::EINVAL),
-        ("8=90000", libc::ENOMEM),
+        ("8=90000", libc::EINVAL),
     ],
 };
 
