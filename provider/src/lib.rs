@@ -7,7 +7,9 @@
 //! * post → ring → kernel: [`post_send`] and [`post_recv`], the driver's `send` and `recv`
 //!   ([`rxe`], [`siw`]), [`ledger`], [`ring`], [`doorbell`].
 //! * kernel → ring → poll: [`poll_cq`], the driver's `cqe`, [`cookie`], [`owners`], [`ledger`].
-//! * event → application: [`async_event`].
+//! * sign of death → flush → completion: [`poll_cq`], [`async_event`], [`qp_state`], [`post_send`],
+//!   [`post_recv`] or [`silence`], then [`death`], [`flush`], and [`bell`] for who sleeps.
+//! * event → application: [`async_event`], [`last_wqe`], [`claim`], [`announcer`].
 //!
 //! What the two drivers have in common is generic over [`driver::Driver`]. [`ring`] alone touches
 //! memory that the kernel shares; [`ledger`] is plain data; [`lock`] has the order of the locks. A

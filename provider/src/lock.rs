@@ -2,8 +2,9 @@
 
 //! The locks of the queues.
 //!
-//! Order: CQs (lower address first), then a QP's send queue, its receive queue, an SRQ. No system
-//! call is made under the lock of a CQ.
+//! Order: a QP's life, a CQ (one at a time), a QP's send queue, its receive queue, an SRQ. System
+//! calls that change a QP are made under the lock of its life; none is made under that of a CQ. The
+//! lists of QPs, claims and pending events have locks that are held for no other.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

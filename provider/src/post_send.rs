@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use rdma_core_sys::{IBV_QPS_RTS, ibv_qp, ibv_send_wr};
+use rdma_core_sys::{IBV_QPS_RESET, IBV_QPS_RTS, ibv_qp, ibv_send_wr};
 
 use crate::boundary::{Refused, post};
 use crate::cookie::{Cookie, CookieBase, Queue};
@@ -89,6 +89,19 @@ impl<R: SendRing> SendQueue<R> {
             list.pass();
         }
         Stop::End
+    }
+}
+
+impl<D: Driver> Qp<D> {
+    /// Whether a send is refused at once (IBA 10.8.3). rxe's doorbell would do so, but too late to take
+    /// the WQE back; siw's knows what libibverbs does not.
+    fn is_before_rts(&self) -> bool {
+        let state = self.state();
+        if D::CONNECTS_UNSEEN {
+            state == IBV_QPS_RESET && lock(&self.pair.send).ledger.is_closed()
+        } else {
+            state < IBV_QPS_RTS
+        }
     }
 }
 
@@ -251,9 +264,7 @@ pub(crate) unsafe extern "C" fn post_send<D: Driver>(
         };
         // SAFETY: a QP of ours.
         let qp = unsafe { Qp::<D>::of(qp) }.ok_or_else(refused)?;
-        // Before RTS a send is refused at once (IBA 10.8.3; the doorbell would, but too late to
-        // take the WQE back).
-        if wr.is_null() || (!D::CONNECTS_UNSEEN && qp.state() < IBV_QPS_RTS) {
+        if wr.is_null() || qp.is_before_rts() {
             return Err(refused());
         }
         // SAFETY: the caller's list.

@@ -121,6 +121,8 @@ impl<D: Driver> QueuePair<D> {
         }
         // SAFETY: the caller's attributes.
         unsafe { self.modify_kernel(attr, mask) }?;
+        // Before a post could find the queue alive.
+        remember(self.base.0, IBV_QPS_RESET);
         self.forget_all();
         // siw's kernel ignores the move: such a QP stays dead.
         life.dead &= !D::RESETS;
@@ -145,19 +147,25 @@ impl<D: Driver> QueuePair<D> {
                 is_own(cookie) || self.took(cookie, qp_num)
             });
         }
-        if !D::RESETS {
-            return;
+        {
+            let mut send = lock(&self.send);
+            if D::RESETS {
+                let (index, indices) = send.ring.position();
+                send.ledger.restart(index, indices);
+                send.flushed = false;
+                send.marks = 0;
+            } else {
+                send.ledger.clear();
+            }
         }
-        let mut send = lock(&self.send);
-        let (index, indices) = send.ring.position();
-        send.ledger.restart(index, indices);
-        send.flushed = false;
-        send.marks = 0;
-        drop(send);
         if let Some(mut recv) = self.own_recv() {
-            recv.ledger.restart();
-            recv.flushed = false;
-            recv.marks = 0;
+            if D::RESETS {
+                recv.ledger.restart();
+                recv.flushed = false;
+                recv.marks = 0;
+            } else {
+                recv.ledger.clear();
+            }
         }
         self.absolve();
     }

@@ -71,10 +71,16 @@ impl RecvLedger {
         self.head == self.tail
     }
 
-    /// Forgets all outstanding entries; the queue lives (again).
-    pub(crate) fn restart(&mut self) {
+    /// Forgets all outstanding entries.
+    pub(crate) fn clear(&mut self) {
         self.head = self.tail;
         self.lost = self.tail;
+        self.end = self.tail;
+    }
+
+    /// Forgets all outstanding entries; the queue lives (again).
+    pub(crate) fn restart(&mut self) {
+        self.clear();
         self.closed = false;
         self.settled = false;
     }

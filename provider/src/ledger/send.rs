@@ -201,13 +201,18 @@ impl SendLedger {
         self.tail = name;
     }
 
+    /// Forgets all outstanding entries.
+    pub(crate) fn clear(&mut self) {
+        self.head = self.tail;
+        self.held = 0;
+    }
+
     /// Forgets all outstanding entries; the queue lives (again), and its next entry is the first
     /// from here on whose name ends in the bits that `like` has under `mask`.
     pub(crate) fn restart(&mut self, like: u32, mask: u32) {
         self.tail = self.tail.wrapping_add(like.wrapping_sub(self.tail) & mask);
-        self.head = self.tail;
+        self.clear();
         self.proven = self.tail.wrapping_sub(1);
-        self.held = 0;
         self.life = Life::Alive;
         self.flushing = false;
     }

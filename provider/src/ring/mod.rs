@@ -19,6 +19,7 @@
 //! | rxe CQ `producer_index` | kernel | load Acquire | `queue_advance_producer`: store release | the CQE |
 //! | rxe CQ `consumer_index` | us | store Release | `queue_get_consumer`: load acquire | the slot is free |
 //! | siw SQE, RQE `flags` | both | store Release of VALID, load Acquire of 0 | `READ_ONCE`; `smp_store_mb(flags, 0)` | the WQE; the slot is free |
+//! | siw SQE, RQE `flags` of the mark | both | compare and swap for VALID, SeqCst | `READ_ONCE` when it flushes; `smp_store_mb(flags, 0)` | the WQE; that the kernel has not flushed |
 //! | siw CQE `flags` | both | load Acquire of VALID, store Release of 0 | `WRITE_ONCE(flags, VALID)` | the CQE; the slot is free |
 //! | siw `notify` | both | store, fence SeqCst, then look for CQEs | CQE, `smp_store_mb`, then `READ_ONCE` | no wake-up is lost |
 //!
