@@ -18,8 +18,8 @@ use std::sync::MutexGuard;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::{
-    IBV_EVENT_QP_LAST_WQE_REACHED, IBV_QP_STATE, IBV_QPS_ERR, ibv_event_type, ibv_qp_attr,
-    ibv_qp_attr_mask,
+    IBV_EVENT_QP_LAST_WQE_REACHED, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, ibv_event_type,
+    ibv_qp_attr, ibv_qp_attr_mask,
 };
 
 use crate::cookie::{Mark, Queue};
@@ -64,12 +64,16 @@ pub(crate) struct Life {
 pub(crate) const STATE: ibv_qp_attr_mask = IBV_QP_STATE;
 
 impl<D: Driver> QueuePair<D> {
-    /// The QP is dead: flushes it, unless that was done. No lock is held.
+    /// The QP is dead: flushes it, unless that was done, or it has not been brought up: what befalls its
+    /// CQ or device does not concern one that has nothing to flush. No lock is held.
     pub(crate) fn die(&self, cause: Cause) {
         let mut life = lock(&self.life);
         if life.gone {
             life.missed.get_or_insert(cause);
-        } else if !life.dead {
+            return;
+        }
+        let is_down = D::RESETS && self.remembered_state() == IBV_QPS_RESET;
+        if !life.dead && !is_down {
             // Its failure is dealt with there.
             let _ = self.flush(&mut life, cause);
             self.see_to_rest(life);

@@ -7,7 +7,6 @@ use std::ffi::c_int;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kernel_abi::uverbs;
@@ -29,7 +28,7 @@ use crate::object;
 use crate::owners::Owner;
 use crate::post_recv::RecvQueue;
 use crate::post_send::SendQueue;
-use crate::queue_pair::{Base, Parts, QueuePair, Receiver};
+use crate::queue_pair::{Base, Parts, QueuePair, Receiver, remembered};
 use crate::srq::Srq;
 
 /// A QP: libibverbs' half, then ours.
@@ -58,15 +57,9 @@ impl<D: Driver> Qp<D> {
         unsafe { qp.cast::<Self>().as_ref() }
     }
 
-    /// The state that libibverbs remembers: the last one that `ibv_modify_qp` set or
-    /// `ibv_query_qp` saw.
+    /// The state that libibverbs remembers.
     pub(crate) fn state(&self) -> ibv_qp_state {
-        let base = self.base.get().cast::<ibv_qp>();
-        // SAFETY: libibverbs' half; the word is aligned. libibverbs writes it with a plain store
-        // (rdma-core v44.0 `cmd.c: ibv_cmd_modify_qp`), maybe meanwhile: it is old or new then.
-        let word = unsafe { AtomicU32::from_ptr(&raw mut (*base).state) };
-        // Relaxed: nothing else is read on the strength of it.
-        word.load(Ordering::Relaxed)
+        remembered(self.base.get().cast())
     }
 }
 

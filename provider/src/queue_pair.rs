@@ -54,13 +54,24 @@ unsafe impl Send for Base {}
 // SAFETY: as above.
 unsafe impl Sync for Base {}
 
+/// The state that libibverbs remembers of a QP that is there: the last one that `ibv_modify_qp` set,
+/// `ibv_query_qp` saw, or we did.
+pub(crate) fn remembered(qp: *mut ibv_qp) -> ibv_qp_state {
+    // Relaxed: nothing else is read on the strength of it.
+    state_word(qp).load(Ordering::Relaxed)
+}
+
 /// Has libibverbs remember another state of a QP that is there.
 pub(crate) fn remember(qp: *mut ibv_qp, state: ibv_qp_state) {
+    // Relaxed: as above.
+    state_word(qp).store(state, Ordering::Relaxed);
+}
+
+/// The word of a QP that is there as long as the reference is used.
+fn state_word<'a>(qp: *mut ibv_qp) -> &'a AtomicU32 {
     // SAFETY: libibverbs' half; the word is aligned. libibverbs reads and writes it with plain
-    // accesses (rdma-core v44.0 `cmd.c: ibv_cmd_modify_qp`), maybe meanwhile.
-    let word = unsafe { AtomicU32::from_ptr(&raw mut (*qp).state) };
-    // Relaxed: nothing else is read on the strength of it.
-    word.store(state, Ordering::Relaxed);
+    // accesses (rdma-core v44.0 `verbs.c: ibv_modify_qp`), maybe meanwhile: it is old or new then.
+    unsafe { AtomicU32::from_ptr(&raw mut (*qp).state) }
 }
 
 /// Where a QP's receives are posted.
@@ -124,6 +135,11 @@ impl<D: Driver> QueuePair<D> {
             Receiver::Shared(srq) => Some(srq),
             Receiver::Own(_) | Receiver::Nothing => None,
         }
+    }
+
+    /// The state that libibverbs remembers. The lock of `life` is held, which is not gone.
+    pub(crate) fn remembered_state(&self) -> ibv_qp_state {
+        remembered(self.base.0)
     }
 
     /// Has libibverbs remember that the QP is in ERR. The lock of `life` is held, which is not gone.
