@@ -15,13 +15,16 @@ perftest() { # tcp|cm NAME PROGRAM [ARGUMENT...]
 }
 
 # What can be varied on both drivers.
+#
+# Not send_lat with events: run_iter_lat_send takes the first event of either CQ for the one that it waits for, and polls once.
+# When an answer completes before the send that it answers (rxe of linux 6.12 completes sends in a work item, siw behind the
+# transmission), that send stays in its CQ of one entry and the next one is lost with its event (rxe_cq_post: queue full).
 variants() {
     perftest cm send_bw-cm-4qps send_bw -R -q 4
     perftest cm send_bw-cm-both-ways send_bw -R -b
     perftest cm send_bw-cm-post-list send_bw -R -l 10
     perftest cm send_bw-cm-srq send_bw -R --use-srq
     perftest cm send_lat-cm-srq send_lat -R --use-srq
-    perftest cm send_lat-cm-events send_lat -R -e
     perftest cm send_lat-cm-inline send_lat -R -I 64 -s 64
     perftest cm write_bw-cm-4qps write_bw -R -q 4
     perftest cm read_bw-cm-4qps read_bw -R -q 4
