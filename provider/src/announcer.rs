@@ -16,27 +16,23 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use rdma_core_sys::{
-    IBV_QP_ACCESS_FLAGS, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_STATE, IBV_QPS_INIT, IBV_QPT_RC,
-    ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr,
-};
+use rdma_core_sys::{ibv_context, ibv_cq, ibv_pd};
 
-use crate::cookie::Queue;
+use crate::clapper::{self, Clapper};
 use crate::death::Life;
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
 use crate::lock::lock;
-use crate::qp::{self, Qp};
 use crate::queue_pair::{Base, QueuePair};
-use crate::{cq, pd};
+use crate::{cq, pd, qp};
 
 /// One context's announcer.
 #[derive(Debug)]
 pub(crate) struct Announcer<D: Driver> {
     pd: *mut ibv_pd,
     cq: *mut ibv_cq,
-    /// A QP in ERR whose marks overflow the CQ, where one can be used more than once.
-    clapper: Option<*mut ibv_qp>,
+    /// What overflows the CQ, where one can be used more than once.
+    clapper: Mutex<Option<Clapper<D>>>,
     /// The QPs of whom an event is to tell, one for each CQE that was caused.
     pending: Mutex<VecDeque<Weak<QueuePair<D>>>>,
     /// Its events tell of nobody any more.
@@ -48,9 +44,6 @@ pub(crate) struct Announcer<D: Driver> {
 unsafe impl<D: Driver> Send for Announcer<D> {}
 // SAFETY: as above; the pointers do not change.
 unsafe impl<D: Driver> Sync for Announcer<D> {}
-
-/// Sends more than the clapper can have outstanding at a time.
-const STRIKES: u32 = 1024;
 
 impl<D: Driver> Announcer<D> {
     /// # Errors
@@ -68,7 +61,7 @@ impl<D: Driver> Announcer<D> {
         let mut ours = Self {
             pd,
             cq: ptr::null_mut(),
-            clapper: None,
+            clapper: Mutex::default(),
             pending: Mutex::default(),
             retired: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -77,59 +70,27 @@ impl<D: Driver> Announcer<D> {
         ours.cq = unsafe { cq::create_with_room::<D>(context, 1, 1, ptr::null_mut(), 0) };
         made(!ours.cq.is_null())?;
         if !D::MARKS_AHEAD {
-            let qp = ours.create_qp(STRIKES);
-            made(!qp.is_null())?;
-            ours.clapper = Some(qp);
-            // SAFETY: just created.
-            let pair = unsafe { Qp::<D>::of(qp) }.ok_or(Errno::EIO)?.pair.clone();
-            let mut attr = ibv_qp_attr {
-                qp_state: IBV_QPS_INIT,
-                port_num: 1,
-                ..Default::default()
-            };
-            let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-            // SAFETY: the attributes that the mask tells of.
-            unsafe { pair.modify_kernel(&raw mut attr, mask) }?;
-            pair.kick()?;
+            // SAFETY: our CQ, which goes after it.
+            *lock(&ours.clapper) = Some(unsafe { Clapper::new(ours.cq) }?);
         }
         // The first fills the CQ.
         ours.strike();
         Ok(ours)
     }
 
-    fn create_qp(&self, sends: u32) -> *mut ibv_qp {
-        let mut attr = ibv_qp_init_attr {
-            send_cq: self.cq,
-            recv_cq: self.cq,
-            qp_type: IBV_QPT_RC,
-            cap: ibv_qp_cap {
-                max_send_wr: sends,
-                max_recv_wr: 1,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline_data: 0,
-            },
-            ..Default::default()
-        };
-        // SAFETY: a PD and a CQ of our own.
-        unsafe { qp::create::<D>(self.pd, &raw mut attr) }
-    }
-
     /// Causes one CQE.
     fn strike(&self) {
-        if let Some(clapper) = self.clapper {
-            // SAFETY: ours as long as `self` is.
-            if let Some(qp) = unsafe { Qp::<D>::of(clapper) } {
-                qp.pair.put_mark(Queue::Send);
-                let _ = qp.pair.kick();
-            }
+        if let Some(clapper) = &*lock(&self.clapper) {
+            clapper.strike();
             return;
         }
-        let clapper = self.create_qp(1);
-        if !clapper.is_null() {
-            // The mark in its receive queue is flushed.
-            // SAFETY: just created, known to nobody else.
-            unsafe { qp::destroy::<D>(clapper) };
+        // SAFETY: a PD and a CQ of our own; the QP is known to nobody else, and the mark in its receive
+        // queue is flushed when it goes.
+        unsafe {
+            let qp = clapper::create_qp::<D>(self.pd, self.cq, 1);
+            if !qp.is_null() {
+                qp::destroy::<D>(qp);
+            }
         }
     }
 
@@ -190,9 +151,7 @@ impl<D: Driver> Announcer<D> {
         // SAFETY: all three are ours alone, closed once, and those above depend on those below. What
         // their verbs say cannot be helped.
         unsafe {
-            if let Some(clapper) = self.clapper {
-                qp::destroy::<D>(clapper);
-            }
+            drop(lock(&self.clapper).take());
             if !self.cq.is_null() {
                 cq::destroy::<D>(self.cq);
             }

@@ -101,7 +101,8 @@ unsafe fn judge<D: Driver>(context: &Context, event: &mut ibv_async_event) -> Ve
             // SAFETY: as above.
             let qp = unsafe { Qp::<D>::of(event.element.qp) };
             qp.map_or(Verdict::Told, |qp| {
-                qp.pair.die(cause);
+                // It may be of a life before a RESET.
+                qp.pair.ask_after();
                 qp.pair.claim();
                 if qp.pair.tell_last_wqe(false) {
                     Verdict::Told

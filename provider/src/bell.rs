@@ -7,8 +7,9 @@
 
 use std::sync::Arc;
 
-use rdma_core_sys::{IBV_QPT_RC, ibv_qp_cap, ibv_qp_init_attr};
+use rdma_core_sys::ibv_cq;
 
+use crate::clapper::{self, Clapper};
 use crate::cookie::Queue;
 use crate::cq::CompletionQueue;
 use crate::driver::Driver;
@@ -34,36 +35,47 @@ impl<D: Driver> QueuePair<D> {
             return;
         }
         // SAFETY: libibverbs' half is there until `life` is gone, and what it names as long.
-        let (pd, cq) = unsafe {
-            let base = &*self.base.0;
-            let cq = if queue == Queue::Send {
-                base.send_cq
-            } else {
-                base.recv_cq
-            };
-            (base.pd, cq)
-        };
-        let mut attr = ibv_qp_init_attr {
-            send_cq: cq,
-            recv_cq: cq,
-            qp_type: IBV_QPT_RC,
-            cap: ibv_qp_cap {
-                max_send_wr: 1,
-                max_recv_wr: 1,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline_data: 0,
-            },
-            ..Default::default()
-        };
-        // SAFETY: objects of ours, which stay while `life` is held.
-        let clapper = unsafe { qp::create::<D>(pd, &raw mut attr) };
+        let another = unsafe { clapper::create_qp::<D>((*self.base.0).pd, self.cq_of(queue), 1) };
         drop(life);
-        if clapper.is_null() {
+        if another.is_null() {
             self.context.note("a waiter could not be woken: no QP");
             return;
         }
         // SAFETY: just created, known to nobody else.
-        unsafe { qp::destroy::<D>(clapper) };
+        unsafe { qp::destroy::<D>(another) };
+    }
+
+    /// Has the clapper of the receive CQ strike, which is made now if there is none.
+    pub(crate) fn ring_by_clapper(&self) {
+        let life = lock(&self.life);
+        if life.gone {
+            return;
+        }
+        let mut clapper = lock(&self.recv_cq.clapper);
+        if clapper.is_none() {
+            // SAFETY: the CQ of a QP that is there; the clapper goes before it does (`cq::destroy`).
+            match unsafe { Clapper::new(self.cq_of(Queue::Recv)) } {
+                Ok(made) => *clapper = Some(made),
+                Err(errno) => {
+                    let line = format!("a waiter could not be woken: {errno:?}");
+                    return self.context.note(&line);
+                }
+            }
+        }
+        if let Some(clapper) = &*clapper {
+            clapper.strike();
+        }
+    }
+
+    /// libibverbs' half of a CQ. `life` is locked and not gone.
+    fn cq_of(&self, queue: Queue) -> *mut ibv_cq {
+        // SAFETY: libibverbs' half is there until `life` is gone.
+        unsafe {
+            if queue == Queue::Send {
+                (*self.base.0).send_cq
+            } else {
+                (*self.base.0).recv_cq
+            }
+        }
     }
 }

@@ -6,7 +6,12 @@
 //! look at the message that was half received. (6.1 flushes it, siw too.) The SRQ's ring shows how
 //! many were taken, the ledger which of them have not completed, but nothing shows by whom. Yet a QP
 //! takes them in order and holds one at most: one that is older than a receive which a QP has
-//! completed is not held by that QP. What no living QP can hold is a dead one's.
+//! completed is not held by that QP. What only one can hold, it holds; and what no living QP can hold
+//! is a dead one's.
+//!
+//! A QP that is destroyed with a receive in hand has nobody to flush it for. It leaves an *orphan*,
+//! which is retired when it is clear. Where as many are missing as there are who can hold one, each
+//! does.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -19,12 +24,45 @@ use crate::lock::lock;
 use crate::queue_pair::QueuePair;
 use crate::srq::SharedQueue;
 
+/// The dead QPs of an SRQ that may hold a receive, and the destroyed ones that did.
+#[derive(Debug)]
+pub(crate) struct Claims<D: Driver> {
+    claims: Vec<Claim<D>>,
+    orphans: Vec<Span>,
+}
+
+impl<D: Driver> Default for Claims<D> {
+    fn default() -> Self {
+        Self {
+            claims: Vec::new(),
+            orphans: Vec::new(),
+        }
+    }
+}
+
 /// A dead QP that may hold a receive of its SRQ.
 #[derive(Debug)]
-pub(crate) struct Claim<D: Driver> {
+struct Claim<D: Driver> {
     pair: Weak<QueuePair<D>>,
     /// Its kernel has finished with its receives.
     finished: bool,
+}
+
+/// The sequence numbers of the receives that a QP can have held.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    from: u32,
+    /// None, while it takes more.
+    until: Option<u32>,
+}
+
+impl Span {
+    fn has(self, taken: &Taken) -> bool {
+        !is_before(taken.sequence, self.from)
+            && self
+                .until
+                .is_none_or(|until| is_before(taken.sequence, until))
+    }
 }
 
 impl<D: Driver> QueuePair<D> {
@@ -37,12 +75,11 @@ impl<D: Driver> QueuePair<D> {
         if self.kernel_raises_last_wqe() {
             let pair = Arc::downgrade(&me);
             let mut claims = lock(&srq.claims);
-            claims.push(Claim {
+            claims.claims.push(Claim {
                 pair,
                 finished: false,
             });
-            // Relaxed: looked at when completions are polled; the next one will do.
-            srq.claimed.store(true, Ordering::Relaxed);
+            srq.note_claimed(&claims);
         }
     }
 
@@ -50,83 +87,172 @@ impl<D: Driver> QueuePair<D> {
     /// when it is clear. No lock is held.
     pub(crate) fn claim(&self) {
         let Some(srq) = self.srq() else { return };
-        for claim in lock(&srq.claims).iter_mut() {
+        for claim in &mut lock(&srq.claims).claims {
             claim.finished |= std::ptr::eq(claim.pair.as_ptr(), self);
         }
         srq.look_again();
     }
 
-    /// The QP is no longer dead, or no longer there.
-    pub(crate) fn withdraw_claim(&self) {
-        let Some(srq) = self.srq() else { return };
+    /// The QP is no longer dead, or no longer there; whether it had a claim.
+    pub(crate) fn withdraw_claim(&self) -> bool {
+        let Some(srq) = self.srq() else { return false };
         let mut claims = lock(&srq.claims);
-        claims.retain(|claim| !std::ptr::eq(claim.pair.as_ptr(), self));
-        // Relaxed: as in `begin_claim`.
-        srq.claimed.store(!claims.is_empty(), Ordering::Relaxed);
+        let before = claims.claims.len();
+        claims
+            .claims
+            .retain(|claim| !std::ptr::eq(claim.pair.as_ptr(), self));
+        srq.note_claimed(&claims);
+        before != claims.claims.len()
     }
 
-    /// Flushes the receive that this dead QP held; false if it may hold one and that is not certain.
-    fn take_what_is_certain(&self, srq: &SharedQueue<D>) -> bool {
-        // Relaxed: written under the locks of CQs; an older one leaves more open, not less.
-        let living: Vec<u32> = srq
-            .users()
-            .iter()
-            .filter(|user| !lock(&user.send).ledger.is_closed())
-            .map(|user| user.shared_from.load(Ordering::Relaxed))
-            .collect();
-        let may_hold = |from: u32, taken: &Taken| !is_before(taken.sequence, from);
-        // Relaxed: as above.
-        let from = self.shared_from.load(Ordering::Relaxed);
+    /// The QP is destroyed, and may have held a receive. No lock is held.
+    pub(crate) fn leave_orphan(&self) {
+        let Some(srq) = self.srq() else { return };
+        let until = Some(srq.first_untaken());
+        let mut claims = lock(&srq.claims);
+        claims.orphans.push(Span {
+            until,
+            ..self.span()
+        });
+        srq.note_claimed(&claims);
+        drop(claims);
+        srq.look_again();
+    }
+
+    /// The receives that this QP can hold.
+    fn span(&self) -> Span {
+        Span {
+            // Relaxed: written under the locks of CQs; an older one leaves more open, not less.
+            from: self.shared_from.load(Ordering::Relaxed),
+            until: None,
+        }
+    }
+
+    /// Flushes a receive that this dead QP held.
+    fn take(&self, srq: &SharedQueue<D>, taken: Taken) {
         let mut state = self.recv_cq.lock();
-        let mut recv = srq.lock();
-        let end = recv.ledger.first_untaken(recv.ring.untaken());
-        let mut open = recv.ledger.taken_before(end);
-        open.retain(|taken| may_hold(from, taken));
-        // Those that were completed before the death, and are not polled yet.
-        for ahead in 0..state.ring.capacity() {
-            let Some(cqe) = state.ring.peek(ahead) else {
-                break;
-            };
-            if let Some(cookie) = Cookie::decode(cqe.cookie)
-                && cookie.queue == Queue::Shared
-                && cookie.owner == srq.id
-            {
-                open.retain(|taken| taken.name != cookie.entry);
-            }
+        let Some(wr_id) = srq.lock().ledger.complete(taken.name) else {
+            return;
+        };
+        state.due.push(Due {
+            owner: self.id,
+            queue: Queue::Shared,
+            wr_id,
+        });
+        let wake = state.take_wake(self.id);
+        drop(state);
+        if wake {
+            self.ring_bell(&self.recv_cq);
         }
-        let certain = open
-            .iter()
-            .find(|taken| !living.iter().any(|from| may_hold(*from, taken)));
-        if let Some(wr_id) = certain.and_then(|taken| recv.ledger.complete(taken.name)) {
-            state.due.push(Due {
-                owner: self.id,
-                queue: Queue::Shared,
-                wr_id,
-            });
-            drop(recv);
-            let wake = state.take_wake();
-            drop(state);
-            if wake {
-                self.ring_bell(&self.recv_cq);
-            }
-            return true;
-        }
-        open.is_empty()
     }
 }
 
 impl<D: Driver> SharedQueue<D> {
-    /// A receive has completed: what was open may be certain now. No lock is held.
+    fn note_claimed(&self, claims: &Claims<D>) {
+        let any = !claims.claims.is_empty() || !claims.orphans.is_empty();
+        // Relaxed: looked at when completions are polled; the next one will do.
+        self.claimed.store(any, Ordering::Relaxed);
+    }
+
+    /// A receive has completed, or a QP has ended: what was open may be clear now. No lock is held.
     pub(crate) fn look_again(&self) {
-        let finished: Vec<_> = lock(&self.claims)
+        while self.clear_one() {}
+    }
+
+    /// The receives that the kernel has taken and no CQE tells of, read or not; oldest first.
+    fn missing(&self, users: &[Arc<QueuePair<D>>]) -> Vec<Taken> {
+        let mut told = Vec::new();
+        for user in users {
+            let state = user.recv_cq.lock();
+            let unread = (0..state.ring.capacity()).map_while(|ahead| state.ring.peek(ahead));
+            told.extend(
+                unread
+                    .filter_map(|cqe| Cookie::decode(cqe.cookie))
+                    .filter(|cookie| cookie.queue == Queue::Shared && cookie.owner == self.id)
+                    .map(|cookie| cookie.entry),
+            );
+        }
+        let recv = self.lock();
+        let end = recv.ledger.first_untaken(recv.ring.untaken());
+        let mut missing = recv.ledger.taken_before(end);
+        missing.retain(|taken| !told.contains(&taken.name));
+        missing
+    }
+
+    /// Settles one receive, if it is clear whose it is; whether one was.
+    fn clear_one(&self) -> bool {
+        let users = self.users();
+        let missing = self.missing(&users);
+        let mut claims = lock(&self.claims);
+        let (finished, unfinished): (Vec<_>, Vec<_>) = claims
+            .claims
             .iter()
-            .filter(|claim| claim.finished)
-            .filter_map(|claim| claim.pair.upgrade())
+            .filter_map(|claim| Some((claim.pair.upgrade()?, claim.finished)))
+            .partition(|(_, finished)| *finished);
+        // A claim is entered when the send queue is closed, so no dying QP is missed.
+        let open: Vec<_> = users
+            .iter()
+            .filter(|user| !lock(&user.send).ledger.is_closed())
+            .map(|user| user.span())
+            .chain(unfinished.iter().map(|(pair, _)| pair.span()))
             .collect();
-        for pair in finished {
-            if pair.take_what_is_certain(self) {
+        let mut clear = missing.clone();
+        clear.retain(|taken| !open.iter().any(|span| span.has(taken)));
+        let holders = finished.len().saturating_add(claims.orphans.len());
+        if clear.len() >= holders
+            && let Some((at, taken)) = only_candidate(&claims.orphans, &clear)
+        {
+            claims.orphans.swap_remove(at);
+            self.note_claimed(&claims);
+            drop(claims);
+            self.lock().ledger.complete(taken.name);
+            return true;
+        }
+        for taken in clear {
+            let mut dead = finished.iter().map(|(pair, _)| pair);
+            let orphan = claims.orphans.iter().position(|span| span.has(&taken));
+            let claimant = dead.find(|pair| pair.span().has(&taken));
+            if claimant.is_some() && orphan.is_some() && !open.is_empty() {
+                // What others complete may yet tell. If nobody is left to, the application has it
+                // back from the one that is there.
+                continue;
+            }
+            if let Some(pair) = claimant {
+                drop(claims);
                 pair.withdraw_claim();
+                pair.take(self, taken);
+                return true;
+            } else if let Some(at) = orphan {
+                claims.orphans.swap_remove(at);
+                self.note_claimed(&claims);
+                drop(claims);
+                self.lock().ledger.complete(taken.name);
+                return true;
             }
         }
+        // Who can hold none of them, holds none.
+        claims
+            .orphans
+            .retain(|span| missing.iter().any(|taken| span.has(taken)));
+        claims.claims.retain(|claim| {
+            !claim.finished
+                || claim
+                    .pair
+                    .upgrade()
+                    .is_some_and(|pair| missing.iter().any(|taken| pair.span().has(taken)))
+        });
+        self.note_claimed(&claims);
+        false
     }
+}
+
+/// An orphan that can have held one of the receives and no other.
+fn only_candidate(orphans: &[Span], receives: &[Taken]) -> Option<(usize, Taken)> {
+    orphans.iter().enumerate().find_map(|(at, span)| {
+        let mut candidates = receives.iter().filter(|taken| span.has(taken));
+        match (candidates.next(), candidates.next()) {
+            (Some(only), None) => Some((at, *only)),
+            _ => None,
+        }
+    })
 }

@@ -42,6 +42,13 @@ pub(crate) struct Context {
     announcers: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
+/// The announcer that is not retired.
+fn usable<D: Driver>(announcers: &[Arc<dyn Any + Send + Sync>]) -> Option<Arc<Announcer<D>>> {
+    let last = announcers.last().map(Arc::clone)?;
+    let announcer = last.downcast::<Announcer<D>>().ok()?;
+    (!announcer.is_retired()).then_some(announcer)
+}
+
 /// A QP of either driver.
 trait Mortal: Debug + Send + Sync {
     fn die(&self, cause: Cause);
@@ -98,17 +105,25 @@ impl Context {
         &self,
         context: *mut ibv_context,
     ) -> Result<Arc<Announcer<D>>> {
-        let mut announcers = lock(&self.announcers);
-        let last = announcers.last().map(Arc::clone);
-        if let Some(announcer) = last.and_then(|last| last.downcast::<Announcer<D>>().ok())
-            && !announcer.is_retired()
-        {
+        if let Some(announcer) = self.announcer_if_any() {
             return Ok(announcer);
         }
+        // Without the lock, which the end of a QP takes, and it makes and ends some.
         // SAFETY: the caller's promise.
-        let announcer = Arc::new(unsafe { Announcer::new(context) }?);
-        announcers.push(Arc::<Announcer<D>>::clone(&announcer));
-        Ok(announcer)
+        let made = Arc::new(unsafe { Announcer::new(context) }?);
+        let mut announcers = lock(&self.announcers);
+        if let Some(announcer) = usable(&announcers) {
+            // Another thread was faster. Its end waits for nobody, but takes the lock too.
+            drop(announcers);
+            drop(made);
+            return Ok(announcer);
+        }
+        announcers.push(Arc::<Announcer<D>>::clone(&made));
+        Ok(made)
+    }
+
+    fn announcer_if_any<D: Driver>(&self) -> Option<Arc<Announcer<D>>> {
+        usable(&lock(&self.announcers))
     }
 
     /// All announcers, also those that are retired.
@@ -148,6 +163,21 @@ impl Context {
             Arc::increment_strong_count(ours);
             Arc::from_raw(ours)
         }
+    }
+}
+
+#[cfg(test)]
+impl Context {
+    /// A context on the file of the model's kernel.
+    pub(crate) fn over(library: &'static Library, cmd_fd: RawFd) -> Arc<Self> {
+        Arc::new(Self {
+            library,
+            owners: Owners::default(),
+            cmd_fd,
+            raises_last_wqe: OnceLock::new(),
+            pairs: Mutex::default(),
+            announcers: Mutex::default(),
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use rdma_core_sys::provider::verbs_cq;
 use rdma_core_sys::{ibv_comp_channel, ibv_context, ibv_cq, ibv_wc};
 
 use crate::boundary::{pointer, status};
+use crate::clapper::Clapper;
 use crate::context::Context;
 use crate::cookie::{self, OwnerId};
 use crate::death::Cause;
@@ -37,6 +38,8 @@ pub(crate) struct Cq<D: Driver> {
 pub(crate) struct CompletionQueue<D: Driver> {
     pub(crate) context: Arc<Context>,
     state: Mutex<Completions<D>>,
+    /// What wakes a waiter where no QP of the application's can.
+    pub(crate) clapper: Mutex<Option<Clapper<D>>>,
     /// One of the QPs is suspect. Set by who posts, cleared by who looks.
     pub(crate) suspects: AtomicBool,
 }
@@ -55,6 +58,8 @@ pub(crate) struct Completions<D: Driver> {
     pub(crate) early: Option<Early>,
     /// A waiter may be asleep, whom the library has not woken.
     pub(crate) armed: bool,
+    /// Whose bell was rung last.
+    pub(crate) belled: Option<OwnerId>,
     /// The QPs that complete here, once for each queue that does. The vectors above have room for what
     /// these can need, so that no poll allocates.
     members: Vec<Weak<QueuePair<D>>>,
@@ -171,6 +176,11 @@ impl<D: Driver> CompletionQueue<D> {
         }
     }
 
+    /// Whether somebody may be asleep.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.lock().armed
+    }
+
     /// Notes that a QP is suspect.
     pub(crate) fn suspect(&self) {
         // Relaxed: see `QueuePair::suspect`.
@@ -183,6 +193,11 @@ impl<D: Driver> Completions<D> {
     /// holds.
     pub(crate) fn forget(&mut self, id: OwnerId, is_its: impl FnMut(u64, u32) -> bool) {
         self.due.retain(|due| due.owner != id);
+        if self.belled == Some(id) {
+            // The kernel may have forgotten it, and the waiter sleeps on.
+            self.belled = None;
+            self.armed = true;
+        }
         self.dying.retain(|dying| dying.pair.id != id);
         self.chores.retain(|chore| chore.pair().id != id);
         self.early
@@ -289,11 +304,13 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
                 chores: Vec::new(),
                 early: None,
                 armed: false,
+                belled: None,
                 members: Vec::new(),
                 overran: false,
                 idle: 0,
                 last_asked: None,
             }),
+            clapper: Mutex::default(),
             suspects: AtomicBool::new(false),
         });
         // SAFETY: inside the allocation.
@@ -332,6 +349,7 @@ pub(crate) unsafe extern "C" fn destroy<D: Driver>(cq: *mut ibv_cq) -> c_int {
     status(|| {
         // SAFETY: a CQ of ours.
         let ours = unsafe { Cq::<D>::of(cq) }.ok_or(Errno::EINVAL)?;
+        drop(lock(&ours.queue.clapper).take());
         // SAFETY: as above.
         Errno::check(unsafe { (ours.queue.context.library.calls.ibv_cmd_destroy_cq)(cq) })?;
         // SAFETY: `create` made it a box of `Cq`; the kernel has let go of it, and the caller does.

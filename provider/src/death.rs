@@ -18,8 +18,7 @@ use std::sync::MutexGuard;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::{
-    IBV_EVENT_QP_LAST_WQE_REACHED, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, ibv_event_type,
-    ibv_qp_attr, ibv_qp_attr_mask,
+    IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, ibv_event_type, ibv_qp_attr, ibv_qp_attr_mask,
 };
 
 use crate::cookie::{Mark, Queue};
@@ -122,11 +121,10 @@ impl<D: Driver> QueuePair<D> {
     /// missed. Asked of QPs with an SRQ alone, whose every kick raises LAST_WQE_REACHED again (linux
     /// 6.12 `rxe_resp.c: flush_recv_queue`).
     fn flushes_unasked(&self, cause: Cause) -> bool {
-        let is_seen = matches!(
-            cause,
-            Cause::Completion | Cause::Queried | Cause::Event(IBV_EVENT_QP_LAST_WQE_REACHED)
-        );
-        is_seen && !D::FLUSHES_AT_ONCE && self.srq().is_some() && lock(&self.send).ring.is_drained()
+        matches!(cause, Cause::Completion | Cause::Queried)
+            && !D::FLUSHES_AT_ONCE
+            && self.srq().is_some()
+            && lock(&self.send).ring.is_drained()
     }
 
     fn note_flushed(&self) {
@@ -226,7 +224,7 @@ impl<D: Driver> QueuePair<D> {
                 if state.ring.peek(0).is_none() {
                     cq.settle_quiet(&mut state);
                 }
-                let (wake, chore) = (state.take_wake(), state.chores.pop());
+                let (wake, chore) = (state.take_wake(self.id), state.chores.pop());
                 drop(state);
                 if wake {
                     self.ring_bell(cq);

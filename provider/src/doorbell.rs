@@ -12,6 +12,12 @@ use kernel_abi::uverbs::{CMD_POST_SEND, CommandHeader, PostSend, PostSendResp, R
 
 use crate::errno::{Errno, Result};
 
+#[cfg(not(test))]
+use libc::write;
+
+#[cfg(test)]
+use crate::model::write;
+
 /// The doorbell of one QP.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
@@ -42,7 +48,7 @@ impl Doorbell {
         let len = size_of_val(&request);
         // SAFETY: the request is as large as its length says, and names an answer that outlives
         // the call.
-        let written = unsafe { libc::write(self.cmd_fd, (&raw const request).cast(), len) };
+        let written = unsafe { write(self.cmd_fd, (&raw const request).cast(), len) };
         if usize::try_from(written) == Ok(len) {
             Ok(())
         } else {

@@ -136,10 +136,13 @@ impl<D: Driver> Completions<D> {
         }
     }
 
-    /// Whether a waiter has to be woken for what is due; it is told once.
-    pub(crate) fn take_wake(&mut self) -> bool {
+    /// Whether a waiter has to be woken for what is due; it is told once. The QP `by` will do it.
+    pub(crate) fn take_wake(&mut self, by: OwnerId) -> bool {
         let wake = self.armed && !self.due.is_empty();
-        self.armed &= !wake;
+        if wake {
+            self.armed = false;
+            self.belled = Some(by);
+        }
         wake
     }
 }
@@ -149,6 +152,26 @@ impl<D: Driver> CompletionQueue<D> {
     pub(crate) fn enlist(&self, pair: &QueuePair<D>, queue: Queue) {
         let Some(pair) = pair.arc() else { return };
         self.lock().dying.push(Dying { pair, queue });
+    }
+
+    /// A QP is gone, perhaps with its bell: wakes the waiter for what is due of others. No lock is held.
+    pub(crate) fn wake_for_rest(&self) {
+        let mut state = self.lock();
+        let other = state.due.last().and_then(|due| {
+            let (queue, owner) = (due.own_queue(), due.owner);
+            let cookie = Cookie {
+                queue,
+                owner,
+                entry: 0,
+            };
+            Some((self.qp(cookie)?.arc()?, queue))
+        });
+        if let Some((pair, queue)) = other
+            && state.take_wake(pair.id)
+        {
+            drop(state);
+            D::ring_bell(&pair, queue);
+        }
     }
 
     /// The kernel has flushed a mark.
@@ -194,7 +217,7 @@ impl<D: Driver> CompletionQueue<D> {
         let mut dying = std::mem::take(&mut state.dying);
         dying.retain(|Dying { pair, queue }| {
             let rest = match queue {
-                Queue::Send => lock(&pair.send).rest(),
+                Queue::Send => lock(&pair.send).rest(state.overran),
                 _ => pair.own_recv().map_or(Rest::Nothing, |recv| recv.rest()),
             };
             match rest {

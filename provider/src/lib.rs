@@ -24,6 +24,7 @@ mod async_event;
 mod bell;
 mod boundary;
 mod claim;
+mod clapper;
 mod context;
 mod cookie;
 mod cq;
@@ -35,6 +36,8 @@ mod flush;
 mod last_wqe;
 mod ledger;
 mod lock;
+#[cfg(test)]
+mod model;
 mod mr;
 mod mw;
 mod object;

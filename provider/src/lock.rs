@@ -2,9 +2,9 @@
 
 //! The locks of the queues.
 //!
-//! Order: a QP's life, a CQ (one at a time), a QP's send queue, its receive queue, an SRQ. System
+//! Order: a QP's life, an SRQ's claims, a CQ (one at a time), a QP's send queue, its receive queue, an SRQ. System
 //! calls that change a QP are made under the lock of its life; none is made under that of a CQ. The
-//! lists of QPs, claims and pending events have locks that are held for no other.
+//! lists of QPs and of pending events have locks under which no other is taken.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

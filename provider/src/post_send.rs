@@ -65,11 +65,11 @@ impl<R: SendRing> SendQueue<R> {
         Stop::End
     }
 
-    /// What the kernel may still have to say of the dead queue.
-    pub(crate) fn rest(&self) -> Rest {
+    /// What the kernel may still have to say of the dead queue, whose CQ has `overran` or not.
+    pub(crate) fn rest(&self, overran: bool) -> Rest {
         if self.flushed || self.ledger.is_all_held() {
             Rest::Nothing
-        } else if self.ring.is_drained() && self.ledger.is_held_up() {
+        } else if self.ring.is_drained() && (overran || self.ledger.is_held_up()) {
             Rest::Stuck
         } else {
             Rest::Flushing

@@ -243,7 +243,6 @@ pub(crate) unsafe extern "C" fn destroy<D: Driver>(qp: *mut ibv_qp) -> c_int {
         let is_own = |cookie| cookie::owner(cookie) == Some(pair.id);
         if let Some(srq) = pair.srq() {
             srq.leave(&pair);
-            pair.withdraw_claim();
         }
         pair.context.leave(pair.id);
         announcer::withdraw(&pair);
@@ -252,6 +251,13 @@ pub(crate) unsafe extern "C" fn destroy<D: Driver>(qp: *mut ibv_qp) -> c_int {
         pair.recv_cq.detach(&pair, |cookie, qp_num| {
             is_own(cookie) || (!D::REUSES_QP_NUMBERS && took(cookie, qp_num))
         });
+        let claimed = pair.withdraw_claim();
+        if !D::FLUSHES_AT_ONCE && (claimed || !lock(&pair.life).dead) {
+            pair.leave_orphan();
+        }
+        for cq in pair.cqs() {
+            cq.wake_for_rest();
+        }
         // SAFETY: `create` made it a box of `Qp`. The kernel has let go of it and the caller does;
         // whoever still has the pair finds it gone.
         drop(unsafe { Box::from_raw(qp.cast::<Qp<D>>()) });

@@ -146,6 +146,7 @@ impl<D: Driver> QueuePair<D> {
             cq.lock().forget(self.id, |cookie, qp_num| {
                 is_own(cookie) || self.took(cookie, qp_num)
             });
+            cq.wake_for_rest();
         }
         {
             let mut send = lock(&self.send);

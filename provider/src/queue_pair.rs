@@ -158,13 +158,17 @@ impl<D: Driver> QueuePair<D> {
     /// Notes that a receive was posted where none was outstanding: if the QP died unseen before,
     /// nothing will ever tell of it.
     ///
-    /// What clears the suspicion is a send that was posted later and succeeds.
+    /// What clears the suspicion is a send that was posted later and succeeds. If somebody sleeps, the
+    /// kernel is asked at once: nobody will arm or poll.
     pub(crate) fn suspect(&self) {
         let since = lock(&self.send).ledger.next();
         // Relaxed: looked at by a thread that arms or polls later than it posted, or in vain.
         self.suspicion
             .store(SUSPECTED | u64::from(since), Ordering::Relaxed);
         self.recv_cq.suspect();
+        if self.recv_cq.is_armed() && self.suspicion() == Suspicion::Pressing {
+            self.ask_after();
+        }
     }
 
     /// How suspect the QP is.

@@ -16,7 +16,7 @@ use rdma_core_sys::{
 };
 
 use crate::boundary::{pointer, status};
-use crate::claim::Claim;
+use crate::claim::Claims;
 use crate::context::Context;
 use crate::cookie::{CookieBase, OwnerId, Queue};
 use crate::death::Cause;
@@ -45,8 +45,8 @@ pub(crate) struct SharedQueue<D: Driver> {
     users: Mutex<Vec<Weak<QueuePair<D>>>>,
     /// The application was told that the limit was reached, which is then 0.
     pub(crate) limit_reached: AtomicBool,
-    /// Dead QPs of which it is not clear whether they hold a receive.
-    pub(crate) claims: Mutex<Vec<Claim<D>>>,
+    /// QPs of which it is not clear whether they died holding a receive.
+    pub(crate) claims: Mutex<Claims<D>>,
     /// There are any.
     pub(crate) claimed: AtomicBool,
 }

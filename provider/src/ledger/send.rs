@@ -257,7 +257,9 @@ impl SendLedger {
         let mut name = self.head;
         while name != self.tail {
             match self.entry(name).progress {
-                Stage::Silent if !is_lost(name) => self.hold(name, Outcome::DONE),
+                Stage::Silent if !self.flushes_in_order() && !is_lost(name) => {
+                    self.hold(name, Outcome::DONE);
+                }
                 Stage::Silent | Stage::Awaited => self.hold(name, Outcome::FLUSHED),
                 Stage::Held => {}
             }
@@ -271,9 +273,17 @@ impl SendLedger {
         self.held == self.outstanding()
     }
 
-    /// Whether sends are held up by what the kernel has.
+    /// Whether something that the kernel has is waited for, or holds others up.
     pub(crate) fn is_held_up(&self) -> bool {
-        self.awaits_cqe() || (self.held > 0 && !self.has_held())
+        self.awaits_cqe()
+            || (self.held > 0 && !self.has_held())
+            || (self.flushes_in_order() && !self.is_all_held())
+    }
+
+    /// Whether a flush CQE has come of a kernel that flushes in order, silent sends too: what is behind
+    /// it was not done.
+    fn flushes_in_order(&self) -> bool {
+        self.flushing && self.order == CqeOrder::Posting
     }
 
     /// Whether the kernel is certain to post a CQE, whatever happens.

@@ -87,11 +87,22 @@ impl Application {
         Some((name, wr_id))
     }
 
+    fn post_dead(&mut self) {
+        if !self.ledger.is_full() {
+            self.ledger.push_flushed(self.posted, 0);
+            self.posted += 1;
+        }
+    }
+
     fn cqe(&mut self, name: u32, outcome: Outcome) {
         self.last = Some(name);
         if let Progress::Due(sent) = self.ledger.complete(name, outcome) {
             self.delivered.push((sent.wr_id, sent.outcome.status));
         }
+        self.take_held();
+    }
+
+    fn take_held(&mut self) {
         while let Some(sent) = self.ledger.next_held() {
             self.delivered.push((sent.wr_id, sent.outcome.status));
         }
@@ -183,6 +194,44 @@ proptest! {
             app.cqe(name, outcome);
         }
         prop_assert_eq!(&app.delivered, &expected);
+        prop_assert_eq!(app.ledger.outstanding(), 0);
+    }
+
+    /// A queue dies when some of its sends are done, and of the others the kernel tells of some. Each
+    /// completes once all the same, before those that are posted later.
+    #[test]
+    fn the_sends_of_a_dead_queue_complete_once_in_order(
+        sends in prop::collection::vec(send(), 0..(DEPTH as usize)),
+        done in 0..(DEPTH as usize),
+        told in 0..(DEPTH as usize),
+        later in 0..(2 * DEPTH as usize),
+        are_lost: bool,
+    ) {
+        let mut app = Application::new(CqeOrder::Posting);
+        let names: Vec<_> = sends.iter().map(|send| app.post(*send, send.signaled).unwrap()).collect();
+        let told = done.saturating_add(told);
+        let mut expected = Vec::new();
+        app.ledger.close();
+        for (at, (send, (name, wr_id))) in sends.iter().zip(names).enumerate() {
+            if at == done {
+                (0..later).for_each(|_| app.post_dead());
+            }
+            let outcome = if at < done { SUCCESS } else { FLUSHED };
+            if at < told && (send.signaled || outcome == FLUSHED) {
+                app.cqe(name, outcome);
+            }
+            // Of a silent send that no CQE tells of, nobody knows whether it was flushed, unless one
+            // before it was.
+            if send.signaled || (at >= done && (told > done || are_lost)) {
+                expected.push((wr_id, outcome.status));
+            }
+        }
+        app.ledger.settle(|name| are_lost && name as usize >= done);
+        app.take_held();
+        (0..later).for_each(|_| app.post_dead());
+        app.take_held();
+        expected.extend((sends.len() as u64..app.posted).map(|wr_id| (wr_id, FLUSHED.status)));
+        prop_assert_eq!(app.delivered, expected);
         prop_assert_eq!(app.ledger.outstanding(), 0);
     }
 

@@ -117,8 +117,12 @@ impl Driver for Rxe {
         answer == 0 && attributes.device_cap_flags_ex & DEVICE_ATOMIC_WRITE != 0
     }
 
-    /// The dead QP's own ring takes a mark more, which the kernel flushes.
+    /// The dead QP's own ring takes a mark more, which the kernel flushes; if it has that ring.
     fn ring_bell(pair: &QueuePair<Self>, queue: Queue) {
-        pair.mark_end(queue);
+        if queue == Queue::Send || pair.srq().is_none() {
+            pair.mark_end(queue);
+        } else {
+            pair.ring_by_clapper();
+        }
     }
 }

@@ -18,11 +18,9 @@ mod atomic {
 }
 
 #[path = "../../../provider/src/ring/order.rs"]
-#[expect(
-    dead_code,
-    reason = "a kernel that leaves the ring alone has no interleavings to model"
-)]
 mod order;
 
 mod index_ring;
+mod mark;
 mod valid_ring;
+mod wake;

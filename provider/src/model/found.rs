@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! What the model has found once.
+
+use super::kernel::{Act, Kind};
+use super::run;
+use super::steps::{Flaw, Operation, Send, Setup, Step};
+use super::whims::Tape;
+use crate::driver::Driver;
+use crate::rxe::Rxe;
+use crate::siw::Siw;
+
+/// One QP on one CQ with room for all, an application that reaps events, and a kernel without whims.
+fn setup(kind: Kind) -> Setup {
+    Setup {
+        kind,
+        qps: 1,
+        cqs: 1,
+        has_srq: false,
+        room: 255,
+        depth: 4,
+        signal_all: false,
+        reaps: true,
+        whims: Tape(Vec::new()),
+    }
+}
+
+fn shared(kind: Kind, qps: usize) -> Setup {
+    Setup {
+        qps,
+        has_srq: true,
+        ..setup(kind)
+    }
+}
+
+#[track_caller]
+fn play<D: Driver>(setup: Setup, steps: &[Step]) {
+    if let Err(fault) = run::<D>(setup, steps) {
+        panic!("{fault}");
+    }
+}
+
+fn send(qp: usize) -> Step {
+    let send = Send {
+        operation: Operation::Send,
+        is_signaled: false,
+        flaw: Flaw::None,
+    };
+    Step::PostSend {
+        qp,
+        sends: vec![send],
+    }
+}
+
+fn recv(qp: usize) -> Step {
+    Step::PostRecv { qp, count: 1 }
+}
+
+fn kernel(qp: usize, act: Act) -> Step {
+    Step::Kernel { qp, act }
+}
+
+fn kill(qp: usize) -> Step {
+    Step::Kill { qp, closes: false }
+}
+
+const RXE: [Kind; 2] = [Kind::Rxe61, Kind::Rxe612];
+
+/// Nothing told the sleeper: the QP had nothing to flush when it died.
+#[test]
+fn a_receive_that_is_posted_to_a_qp_which_died_unseen_wakes_the_sleeper() {
+    for kind in RXE {
+        let steps = [
+            Step::Sleep { cq: 0 },
+            kernel(0, Act::Die),
+            Step::Run,
+            recv(0),
+        ];
+        play::<Rxe>(setup(kind), &steps);
+    }
+}
+
+/// What was sent before stood in its way.
+#[test]
+fn a_send_that_is_posted_after_reset_on_siw_is_flushed() {
+    let steps = [send(0), Step::Reset { qp: 0 }, send(0)];
+    play::<Siw>(setup(Kind::Siw), &steps);
+}
+
+/// The bell was the mark of a QP that was destroyed before the kernel had flushed it.
+#[test]
+fn a_bell_that_goes_with_its_qp_is_rung_again() {
+    for kind in RXE {
+        let steps = [
+            Step::Sleep { cq: 0 },
+            kill(0),
+            send(0),
+            Step::Replace { qp: 0 },
+            kill(0),
+            send(0),
+        ];
+        play::<Rxe>(setup(kind), &steps);
+    }
+}
+
+/// A QP with an SRQ has no receive queue to put a mark into.
+#[test]
+fn a_claimed_receive_wakes_the_sleeper_of_the_receive_cq() {
+    let setup = Setup {
+        cqs: 2,
+        ..shared(Kind::Rxe612, 2)
+    };
+    let steps = [recv(0), kernel(0, Act::Take), Step::Sleep { cq: 1 }];
+    play::<Rxe>(setup, &steps);
+}
+
+/// The announcer was made under the lock that the end of its first QP takes.
+#[test]
+fn a_siw_qp_that_was_never_connected_reaches_its_last_wqe() {
+    let whims = Tape(vec![3; 1000]);
+    let setup = Setup {
+        whims,
+        ..shared(Kind::Siw, 2)
+    };
+    play::<Siw>(setup, &[]);
+}
+
+/// The kernel raises the event more than once, and the second was reaped in the next life.
+#[test]
+fn an_event_of_an_earlier_life_does_not_kill() {
+    let steps = [kill(0), Step::Run, Step::Reset { qp: 0 }, Step::Reap];
+    play::<Rxe>(shared(Kind::Rxe612, 2), &steps);
+}
+
+/// A claim took the receive of a QP that was destroyed for its own.
+#[test]
+fn a_receive_of_a_destroyed_qp_is_in_nobodys_way() {
+    let steps = [
+        Step::PostRecv { qp: 0, count: 3 },
+        kernel(0, Act::Take),
+        Step::Replace { qp: 0 },
+        kernel(0, Act::Take),
+        kernel(1, Act::Take),
+    ];
+    play::<Rxe>(shared(Kind::Rxe612, 2), &steps);
+}
+
+/// A QP that was dying had received it, and its CQE was on the way.
+#[test]
+fn a_receive_of_a_dying_qp_is_not_claimed_by_another() {
+    let steps = [
+        recv(0),
+        kill(0),
+        Step::Run,
+        kernel(1, Act::Receive),
+        kill(1),
+        Step::Reap,
+    ];
+    play::<Rxe>(shared(Kind::Rxe612, 2), &steps);
+}
