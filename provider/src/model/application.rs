@@ -178,6 +178,7 @@ impl<D: Driver> Application<D> {
             handle,
             send_cq,
             recv_cq,
+            is_revived: false,
         };
         self.reference.enter(name, known);
         self.qps.push(Qp {

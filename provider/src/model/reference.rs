@@ -70,6 +70,8 @@ pub(super) struct Known {
     pub(super) handle: u32,
     pub(super) send_cq: usize,
     pub(super) recv_cq: usize,
+    /// It has lived before. An event of that life may be taken for one of this (linux 6.12).
+    pub(super) is_revived: bool,
 }
 
 pub(super) type Verdict = Result<(), String>;
@@ -86,6 +88,8 @@ pub(super) struct Reference {
     /// such a one's. linux 6.12 forgets them, or uses them for the next message; the provider may flush
     /// them when it finds out.
     kept: Vec<Wr>,
+    /// How many of those have completed: as many others may not, as nobody can tell them apart.
+    kept_completed: usize,
     /// Those that were flushed although the kernel had said nothing of them.
     flushed_unsaid: Vec<Uid>,
 }
@@ -143,6 +147,8 @@ impl Reference {
             .retain(|uid| fate(*uid).holder != Some(known.handle));
         if is_gone {
             self.qps.remove(&qp);
+        } else if let Some(known) = self.qps.get_mut(&qp) {
+            known.is_revived = true;
         }
     }
 
@@ -163,6 +169,7 @@ impl Reference {
         let kept = self.kept.iter().position(is_it);
         if let Some(kept) = kept {
             self.kept.swap_remove(kept);
+            self.kept_completed += 1;
             return Ok(());
         }
         let found = self
@@ -223,6 +230,9 @@ impl Reference {
                 overran && polled.status == IBV_WC_WR_FLUSH_ERR
             }
             Some(_) if own.dropped && polled.status == IBV_WC_WR_FLUSH_ERR => true,
+            Some(_) if wr.line == Line::Shared && known.is_revived => {
+                [own.status, Some(IBV_WC_WR_FLUSH_ERR)].contains(&Some(polled.status))
+            }
             Some(status) => status == polled.status,
         };
         if right {
@@ -246,6 +256,15 @@ impl Reference {
                 known.find(|known| Some(known.handle) == holder).copied()
             }
         };
+        let mut may_be_missing = self.kept_completed;
+        let mut is_missed = |wr: &Wr| {
+            let is_known = wr.line != Line::Shared || !fate(wr.uid).is_unsaid();
+            is_known
+                || may_be_missing.checked_sub(1).is_none_or(|less| {
+                    may_be_missing = less;
+                    false
+                })
+        };
         self.lines
             .values()
             .flatten()
@@ -254,6 +273,7 @@ impl Reference {
             .filter(|wr| !has_passed(wr, fate(wr.uid), self.is_in_doubt))
             .map(|wr| (*wr, holder(wr)))
             .filter(|(_, known)| known.as_ref().is_some_and(&is_dead))
+            .filter(|(wr, _)| is_missed(wr))
             .collect()
     }
 

@@ -23,10 +23,17 @@
     reason = "verdicts go to standard output, remarks to standard error"
 )]
 
+pub mod clog;
+pub mod death;
+pub mod events;
 pub mod links;
 pub mod pair;
 pub mod payload;
+pub mod peer;
 pub mod process;
+pub mod roll;
 pub mod runner;
+pub mod scene;
+pub mod sleeper;
 pub mod suite;
 pub mod verbs;

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::process::Command;
 
 /// The driver that a case runs on.
@@ -83,13 +84,11 @@ impl Links {
         }
         let links = Self(());
         for device in Device::ALL {
-            let (netdev, ibdev, address) = (device.netdev(), device.ibdev(), device.address());
+            let (netdev, address) = (device.netdev(), device.address());
             run(&format!("ip link add {netdev} type dummy"))?;
             run(&format!("ip address add {address}/25 dev {netdev}"))?;
             set_up(device)?;
-            run(&format!(
-                "rdma link add {ibdev} type {device} netdev {netdev}"
-            ))?;
+            add(device)?;
         }
         Ok(links)
     }
@@ -102,6 +101,76 @@ impl Drop for Links {
             if let Err(error) = run(&format!("ip link delete {}", device.netdev())) {
                 eprintln!("guest: {error}");
             }
+        }
+    }
+}
+
+/// Adds the RDMA link of `device` to its interface.
+///
+/// # Errors
+///
+/// The message of `rdma`.
+pub fn add(device: Device) -> io::Result<()> {
+    let (netdev, ibdev) = (device.netdev(), device.ibdev());
+    let command = format!("rdma link add {ibdev} type {device} netdev {netdev}");
+    run(&command).map(drop)
+}
+
+/// A network that loses every packet, or takes its time, until this is dropped.
+///
+/// It holds up siw's TCP connections, which go over `lo`. Packets between two QPs of one rxe device
+/// never leave the driver.
+#[derive(Debug)]
+pub struct Stall(());
+
+impl Stall {
+    /// Begins to lose packets.
+    ///
+    /// # Errors
+    ///
+    /// The message of `tc`.
+    pub fn begin() -> io::Result<Self> {
+        Self::disturb("loss 100%")
+    }
+
+    /// Begins to let only a megabyte pass per second.
+    ///
+    /// # Errors
+    ///
+    /// The message of `tc`.
+    pub fn slow() -> io::Result<Self> {
+        Self::disturb("rate 8mbit")
+    }
+
+    fn disturb(how: &str) -> io::Result<Self> {
+        run(&format!("tc qdisc replace dev lo root netem {how}")).map(|_| Self(()))
+    }
+}
+
+impl Drop for Stall {
+    fn drop(&mut self) {
+        if let Err(error) = run("tc qdisc delete dev lo root") {
+            eprintln!("guest: {error}");
+        }
+    }
+}
+
+/// Makes everything again what cases expect, whatever one that failed has left.
+pub fn restore() {
+    // Fails if the network was not disturbed, which is the usual case.
+    drop(run("tc qdisc delete dev lo root"));
+    for device in Device::ALL {
+        let restored = set_up(device).and_then(|()| {
+            if Path::new("/sys/class/infiniband")
+                .join(device.ibdev())
+                .exists()
+            {
+                return Ok(());
+            }
+            add(device)
+        });
+        if let Err(error) = restored {
+            eprintln!("guest: {error}");
         }
     }
 }

@@ -11,10 +11,24 @@
 
 mod async_events;
 mod bad_input;
+mod event_semantics;
+mod fake_events;
 mod faults;
+mod flush_basic;
+mod flush_late;
 mod leaks;
+mod races;
+mod recycle;
+mod refused;
 mod served_by;
+mod shared;
+mod signs;
+mod small_cq;
+mod storm;
+mod syscalls;
 mod traffic;
+mod truth;
+mod waiters;
 mod wc_fields;
 
 use std::process::ExitCode;
@@ -29,7 +43,21 @@ fn main() -> ExitCode {
     wc_fields::add(&mut suite);
     bad_input::add(&mut suite);
     faults::add(&mut suite);
+    flush_basic::add(&mut suite);
+    flush_late::add(&mut suite);
+    refused::add(&mut suite);
+    waiters::add(&mut suite);
+    signs::add(&mut suite);
+    shared::add(&mut suite);
+    recycle::add(&mut suite);
+    small_cq::add(&mut suite);
+    truth::add(&mut suite);
+    event_semantics::add(&mut suite);
+    races::add(&mut suite);
+    storm::add(&mut suite);
+    syscalls::add(&mut suite);
     async_events::add(&mut suite);
+    fake_events::add(&mut suite);
     leaks::add(&mut suite);
     runner::main(&suite)
 }

@@ -39,8 +39,10 @@ impl Process {
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
-                // SAFETY: both calls only change this new process; 1 is its standard output.
+                // SAFETY: the calls only change this new process; 1 is its standard output. It dies
+                // with the process that has forked it, whose process group it leaves.
                 unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                     libc::setpgid(0, 0);
                     libc::dup2(write_end.as_raw_fd(), libc::STDOUT_FILENO);
                 }
@@ -74,6 +76,15 @@ impl Process {
             return Err(io::Error::last_os_error());
         }
         Ok(Some(ExitStatus::from_raw(status)))
+    }
+
+    /// The next line that the process prints.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_line`].
+    pub fn read_line(&mut self, limit: Duration) -> io::Result<String> {
+        read_line(&mut self.stdout, limit)
     }
 
     /// Kills the process and everything it has started.
@@ -125,7 +136,34 @@ impl Drop for Process {
     }
 }
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+/// Reads a line, without its end, from a pipe.
+///
+/// # Errors
+///
+/// `TimedOut` if it does not come within `limit`; `UnexpectedEof` if the other end is closed.
+pub(crate) fn read_line(pipe: &mut File, limit: Duration) -> io::Result<String> {
+    let mut line = Vec::new();
+    loop {
+        if !readable(pipe.as_raw_fd(), limit)? {
+            let waited = format!("no line within {limit:?}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, waited));
+        }
+        // By bytes: what is behind the line is left for the next call.
+        let mut byte = [0];
+        pipe.read_exact(&mut byte)?;
+        if byte == *b"\n" {
+            return String::from_utf8(line).map_err(io::Error::other);
+        }
+        line.extend(byte);
+    }
+}
+
+/// The read end and the write end of a new pipe.
+///
+/// # Errors
+///
+/// The errno of pipe2(2).
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     // SAFETY: `ends` has room for the two descriptors.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } == -1 {

@@ -12,7 +12,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 use std::{env, panic};
 
-use crate::links::{self, Device, Links};
+use crate::links::{self, Links};
 use crate::payload;
 use crate::process::Process;
 use crate::suite::{Case, Outcome, Stop, Suite};
@@ -90,7 +90,7 @@ fn run_all(suite: &Suite, filters: &[&str]) -> ExitCode {
             skipped += 1;
         } else {
             failed += 1;
-            restore_links();
+            links::restore();
         }
     }
     drop(links);
@@ -102,15 +102,6 @@ fn run_all(suite: &Suite, filters: &[&str]) -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    }
-}
-
-/// Brings both interfaces up again, in case the failed case died with one of them down.
-fn restore_links() {
-    for device in Device::ALL {
-        if let Err(error) = links::set_up(device) {
-            eprintln!("guest: {error}");
-        }
     }
 }
 

@@ -27,6 +27,15 @@ impl Stop {
     pub fn skip(reason: impl Into<String>) -> Self {
         Self::Skip(reason.into())
     }
+
+    /// Says in front of a failure when or where it happened.
+    #[must_use]
+    pub fn during(self, what: impl fmt::Display) -> Self {
+        match self {
+            Self::Fail(how) => Self::Fail(format!("{what}: {how}")),
+            Self::Skip(_) => self,
+        }
+    }
 }
 
 impl<E: std::error::Error> From<E> for Stop {
@@ -35,6 +44,11 @@ impl<E: std::error::Error> From<E> for Stop {
     fn from(error: E) -> Self {
         Self::Fail(format!("{error} ({})", Location::caller()))
     }
+}
+
+/// Notes something beside the verdict, in the log.
+pub fn remark(what: impl fmt::Display) {
+    eprintln!("guest: {what}");
 }
 
 /// One test case; the runner gives it its own process.

@@ -3,7 +3,7 @@
 //! Theme `leaks`: what is destroyed is gone, in the kernel, in the process and on the heap.
 
 mod objects;
-mod usage;
+pub(crate) mod usage;
 
 use guest::suite::Suite;
 

@@ -74,10 +74,19 @@ impl CompChannel {
         if !readable(self.fd(), limit)? {
             return Ok(None);
         }
+        self.get_event().map(Some)
+    }
+
+    /// The next event; sleeps in `ibv_get_cq_event` until there is one.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_get_cq_event`.
+    pub fn get_event(&self) -> io::Result<CqEvent> {
         let (mut cq, mut cookie) = (none(), none());
         // SAFETY: the channel is alive, and both places are valid for a pointer.
         check(unsafe { sys::ibv_get_cq_event(self.raw(), &raw mut cq, &raw mut cookie) })?;
-        Ok(Some(CqEvent { cq: object(cq)? }))
+        Ok(CqEvent { cq: object(cq)? })
     }
 
     /// Takes one event and acknowledges it.

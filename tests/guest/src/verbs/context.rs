@@ -144,7 +144,17 @@ impl Context {
         if !readable(self.async_fd(), limit)? {
             return Ok(None);
         }
-        AsyncEvent::get(self).map(Some)
+        self.get_event().map(Some)
+    }
+
+    /// The next asynchronous event; sleeps in `ibv_get_async_event` until there is one, unless the
+    /// descriptor is non-blocking.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_get_async_event`.
+    pub fn get_event(self: &Arc<Self>) -> io::Result<AsyncEvent> {
+        AsyncEvent::get(self)
     }
 }
 

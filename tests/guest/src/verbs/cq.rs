@@ -20,7 +20,7 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 #[derive(Debug)]
 pub struct Cq {
     raw: NonNull<sys::ibv_cq>,
-    _channel: Option<Arc<CompChannel>>,
+    channel: Option<Arc<CompChannel>>,
     _context: Arc<Context>,
 }
 
@@ -60,7 +60,7 @@ impl Cq {
             object(unsafe { sys::ibv_create_cq(context.raw(), entries, none(), raw_channel, 0) })?;
         Ok(Arc::new(Self {
             raw,
-            _channel: channel.cloned(),
+            channel: channel.cloned(),
             _context: Arc::clone(context),
         }))
     }
@@ -69,6 +69,12 @@ impl Cq {
     #[must_use]
     pub fn raw(&self) -> *mut sys::ibv_cq {
         self.raw.as_ptr()
+    }
+
+    /// The channel of its events, if it has one.
+    #[must_use]
+    pub fn channel(&self) -> Option<&Arc<CompChannel>> {
+        self.channel.as_ref()
     }
 
     /// Polls once for at most `room.len()` completions and returns how many came.
@@ -127,6 +133,31 @@ impl Cq {
     /// As [`Self::take`].
     pub fn take_one(&self) -> io::Result<Wc> {
         self.take(1).map(|taken| taken[0])
+    }
+
+    /// Asks for the destruction of a CQ that a QP still uses, and returns how that is refused.
+    ///
+    /// # Panics
+    ///
+    /// If it is not: the CQ would be gone.
+    #[must_use]
+    pub fn destroy_in_use(&self) -> io::Error {
+        // SAFETY: the CQ is alive. If it is destroyed all the same, the process does not go on.
+        match check(unsafe { sys::ibv_destroy_cq(self.raw()) }) {
+            Ok(()) => panic!("a CQ in use is destroyed"),
+            Err(error) => error,
+        }
+    }
+
+    /// Changes the size to at least `entries` entries.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_resize_cq`.
+    pub fn resize(&self, entries: usize) -> io::Result<()> {
+        let entries = c_int::try_from(entries).map_err(io::Error::other)?;
+        // SAFETY: the CQ is alive.
+        check(unsafe { sys::ibv_resize_cq(self.raw(), entries) })
     }
 
     /// Asks for an event with the next completion, or with the next solicited one.

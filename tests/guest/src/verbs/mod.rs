@@ -22,7 +22,7 @@ mod work;
 
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::thread;
 use std::time::Duration;
@@ -60,12 +60,57 @@ pub fn readable(fd: RawFd, limit: Duration) -> io::Result<bool> {
         events: libc::POLLIN,
         revents: 0,
     };
-    let milliseconds = c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX);
+    // More milliseconds than fit mean that there is no limit.
+    let milliseconds = c_int::try_from(limit.as_millis()).unwrap_or(-1);
     // SAFETY: `wanted` is one valid pollfd, and poll(2) is told that it is one.
     match unsafe { libc::poll(&raw mut wanted, 1, milliseconds) } {
         0 => Ok(false),
         1.. => Ok(true),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Makes the events of `fd` be read without sleeping.
+///
+/// # Errors
+///
+/// Whatever fcntl(2) reports.
+pub fn set_nonblocking(fd: RawFd) -> io::Result<()> {
+    // SAFETY: fcntl(2) touches no memory here.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    // SAFETY: as above.
+    if flags == -1 || unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Waits with epoll_wait(2) until `fd` is readable.
+///
+/// # Errors
+///
+/// Whatever epoll_create1(2), epoll_ctl(2) or epoll_wait(2) reports.
+pub fn wait_by_epoll(fd: RawFd) -> io::Result<()> {
+    // SAFETY: epoll_create1(2) touches no memory.
+    let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if epoll == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned `epoll`, and nobody else knows it.
+    let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN.cast_unsigned(),
+        u64: 0,
+    };
+    let (raw, add) = (epoll.as_raw_fd(), libc::EPOLL_CTL_ADD);
+    // SAFETY: `event` is a valid epoll_event.
+    if unsafe { libc::epoll_ctl(raw, add, fd, &raw mut event) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `event` is room for one event, and epoll_wait(2) is told so.
+    match unsafe { libc::epoll_wait(raw, &raw mut event, 1, -1) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }
 

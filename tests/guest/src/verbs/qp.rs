@@ -203,15 +203,38 @@ impl Qp {
     ///
     /// The errno of `ibv_query_qp`.
     pub fn query_state(&self) -> io::Result<sys::ibv_qp_state> {
+        self.query_with(sys::IBV_QP_STATE)
+            .map(|attributes| attributes.qp_state)
+    }
+
+    /// Whether a QP in SQD still has sends to finish; only then may it leave that state.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_query_qp`.
+    pub fn is_draining(&self) -> io::Result<bool> {
+        self.query_with(sys::IBV_QP_STATE)
+            .map(|attributes| attributes.sq_draining != 0)
+    }
+
+    fn query_with(&self, mask: u32) -> io::Result<sys::ibv_qp_attr> {
         let mut attributes = MaybeUninit::<sys::ibv_qp_attr>::zeroed();
         let mut init = MaybeUninit::<sys::ibv_qp_init_attr>::zeroed();
-        let mask = c_int::try_from(sys::IBV_QP_STATE).map_err(io::Error::other)?;
+        let mask = c_int::try_from(mask).map_err(io::Error::other)?;
         // SAFETY: the QP is alive, and both places are big enough.
         check(unsafe {
             sys::ibv_query_qp(self.raw(), attributes.as_mut_ptr(), mask, init.as_mut_ptr())
         })?;
         // SAFETY: all-zero is a valid value, and the verb has filled in what the mask names.
-        Ok(unsafe { attributes.assume_init() }.qp_state)
+        Ok(unsafe { attributes.assume_init() })
+    }
+
+    /// The state that libibverbs has cached in `ibv_qp`, where an application may look.
+    #[must_use]
+    pub fn cached_state(&self) -> sys::ibv_qp_state {
+        // SAFETY: the QP is alive. Another thread's verb may write the field at this moment, which
+        // is as good as before or after.
+        unsafe { (&raw const (*self.raw()).state).read_volatile() }
     }
 
     /// Posts a list of sends.

@@ -81,6 +81,34 @@ impl Srq {
     }
 }
 
+impl Srq {
+    /// Asks for the destruction of an SRQ that a QP still uses, and returns how that is refused.
+    ///
+    /// # Panics
+    ///
+    /// If it is not: the SRQ would be gone.
+    #[must_use]
+    pub fn destroy_in_use(&self) -> io::Error {
+        // SAFETY: the SRQ is alive. If it is destroyed all the same, the process does not go on.
+        match check(unsafe { sys::ibv_destroy_srq(self.raw()) }) {
+            Ok(()) => panic!("an SRQ in use is destroyed"),
+            Err(error) => error,
+        }
+    }
+
+    /// The limit that is armed, or 0.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_query_srq`.
+    pub fn limit(&self) -> io::Result<u32> {
+        let mut attr = sys::ibv_srq_attr::default();
+        // SAFETY: the SRQ is alive, and `attr` is a valid place.
+        check(unsafe { sys::ibv_query_srq(self.raw(), &raw mut attr) })?;
+        Ok(attr.srq_limit)
+    }
+}
+
 impl Drop for Srq {
     fn drop(&mut self) {
         // SAFETY: the SRQ is ours, and every QP on it holds an `Arc` of it.

@@ -2,6 +2,7 @@
 
 //! The work completion.
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::fmt;
 use std::ops::Deref;
@@ -60,6 +61,21 @@ impl Wc {
     }
 }
 
+impl Wc {
+    /// What it says of how a request ended, in a few words.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let (status, opcode, qp_num) = (self.status_name(), self.opcode, self.qp_num);
+        let vendor_err = self.vendor_err;
+        format!("{status}, opcode {opcode}, QP {qp_num}, vendor_err {vendor_err}")
+    }
+
+    fn status_name(&self) -> Cow<'_, str> {
+        // SAFETY: libibverbs returns a constant string for every value.
+        unsafe { CStr::from_ptr(sys::ibv_wc_status_str(self.status)) }.to_string_lossy()
+    }
+}
+
 impl Deref for Wc {
     type Target = sys::ibv_wc;
 
@@ -70,11 +86,9 @@ impl Deref for Wc {
 
 impl fmt::Debug for Wc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // SAFETY: libibverbs returns a constant string for every value.
-        let status = unsafe { CStr::from_ptr(sys::ibv_wc_status_str(self.status)) };
         f.debug_struct("wc")
             .field("wr_id", &self.wr_id)
-            .field("status", &status)
+            .field("status", &self.status_name())
             .field("opcode", &self.opcode)
             .field("vendor_err", &self.vendor_err)
             .field("byte_len", &self.byte_len)

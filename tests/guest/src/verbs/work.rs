@@ -48,6 +48,21 @@ pub struct Refused {
     pub bad: BadWr,
 }
 
+impl Refused {
+    /// Number of requests that were accepted in front of the first that found no room.
+    ///
+    /// # Errors
+    ///
+    /// The refusal itself, if it is of another kind.
+    pub fn accepted_for_want_of_room(self) -> Result<usize, Self> {
+        match self.bad {
+            // The sign is not looked at: stock siw's is negative.
+            BadWr::At(accepted) if self.returned.abs() == libc::ENOMEM => Ok(accepted),
+            _ => Err(self),
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errno = io::Error::from_raw_os_error(self.returned);
@@ -143,6 +158,18 @@ impl<'m> SendWr<'m> {
     pub fn flags(mut self, flags: u32) -> Self {
         self.raw.send_flags |= flags;
         self
+    }
+
+    /// The opcode, `IBV_WR_*`.
+    #[must_use]
+    pub fn opcode(&self) -> sys::ibv_wr_opcode {
+        self.raw.opcode
+    }
+
+    /// Whether the request asks for a completion by itself.
+    #[must_use]
+    pub fn is_signaled(&self) -> bool {
+        self.raw.send_flags & sys::IBV_SEND_SIGNALED != 0
     }
 
     /// Asks for a completion.

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! Theme `small_cq`: a CQ that does not hold all completions. Who polls it gets every one of them,
+//! once the queue pair is dead, and one event.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use guest::death::Death;
+use guest::events::{SILENCE, next_event};
+use guest::links::Device;
+use guest::scene::{Plan, SMALL, Scene};
+use guest::suite::{Case, Outcome, Stop, Suite};
+use guest::verbs::{SendWr, sys};
+
+/// Requests in each queue: more than fit into the CQ, however generously a provider rounds up what it
+/// is asked for.
+const COUNT: usize = 400;
+
+/// The victim's CQs are small.
+const SMALL_CQ: Plan = Plan {
+    cq_depth: 8,
+    queue_depth: 512,
+    ..Plan::PLAIN
+};
+
+/// The fault of both stock providers.
+const LOST: &str = "what the kernel drops when the CQ is full is lost";
+
+/// Adds the cases of this theme.
+pub(crate) fn add(suite: &mut Suite) {
+    for device in Device::ALL {
+        case(suite, device, "recvs_at_death", recvs_at_death).beyond_stock(LOST);
+        case(suite, device, "sends_at_death", sends_at_death).beyond_stock(LOST);
+        case(suite, device, "both_on_one_cq", both_on_one).beyond_stock(LOST);
+        case(suite, device, "late", late).beyond_stock(LOST);
+        case(suite, device, "messages", messages).beyond_stock(LOST);
+        case(suite, device, "sends", sends).beyond_stock(LOST);
+        case(suite, device, "events_unread", events_unread);
+    }
+    case(suite, Device::Rxe, "resized", resized).beyond_stock(LOST);
+}
+
+fn case<'s>(
+    suite: &'s mut Suite,
+    device: Device,
+    name: &str,
+    run: fn(Device) -> Outcome,
+) -> &'s mut Case {
+    suite.case(format!("small_cq/{device}/{name}"), move || run(device))
+}
+
+fn victim(device: Device) -> Result<Scene, Stop> {
+    Scene::set(device, Death::ModifyErr, SMALL_CQ)
+}
+
+/// Time for the kernel to fill the CQ, and to drop the rest.
+fn overflow() {
+    thread::sleep(Duration::from_millis(100));
+}
+
+/// Takes all events; there must be at most one `IBV_EVENT_CQ_ERR` for each CQ.
+fn read_events(scene: &Scene) -> Outcome {
+    count_errors(scene).map(drop)
+}
+
+/// As [`read_events`], and returns how many CQs it was said of that they are overrun.
+fn count_errors(scene: &Scene) -> Result<usize, Stop> {
+    let mut errors = [0, 0];
+    while let Some(event) = next_event(scene.context(), SILENCE, || Ok(()))? {
+        if event.kind() == sys::IBV_EVENT_CQ_ERR {
+            for (at, cq) in scene.cqs().into_iter().enumerate() {
+                errors[at] += usize::from(event.is_of_cq(cq));
+            }
+        }
+    }
+    assert!(
+        errors[0] <= 1 && errors[1] <= 1,
+        "CQ_ERR events: {errors:?}"
+    );
+    Ok(errors[0] + errors[1])
+}
+
+fn recvs_at_death(device: Device) -> Outcome {
+    let scene = victim(device)?;
+    scene.post_recvs(COUNT)?;
+    Death::ModifyErr.inflict(&scene, 0)?;
+    overflow();
+    scene.settle()?;
+    scene.roll.assert_flushed(scene.recvs);
+    read_events(&scene)
+}
+
+fn sends_at_death(device: Device) -> Outcome {
+    let scene = victim(device)?;
+    scene.load_sends()?;
+    scene.post_sends(COUNT)?;
+    Death::ModifyErr.inflict(&scene, 0)?;
+    overflow();
+    scene.settle()?;
+    read_events(&scene)
+}
+
+fn both_on_one(device: Device) -> Outcome {
+    let plan = Plan {
+        one_cq: true,
+        ..SMALL_CQ
+    };
+    let scene = Scene::set(device, Death::ModifyErr, plan)?;
+    scene.post_recvs(COUNT)?;
+    scene.load_sends()?;
+    scene.post_sends(COUNT)?;
+    Death::ModifyErr.inflict(&scene, 0)?;
+    overflow();
+    scene.settle()?;
+    scene.roll.assert_flushed(scene.recvs);
+    read_events(&scene)
+}
+
+/// What is posted to a dead QP does not depend on the room in the CQ either.
+fn late(device: Device) -> Outcome {
+    let scene = victim(device)?;
+    Death::ModifyErr.inflict(&scene, 0)?;
+    for _ in 0..2 {
+        scene.post_recvs(COUNT)?;
+        scene.post_sends(COUNT)?;
+        overflow();
+        scene.settle()?;
+    }
+    read_events(&scene)
+}
+
+/// Messages overrun the CQ; the application hears of it, or moves the QP to ERR by itself.
+fn messages(device: Device) -> Outcome {
+    for hears in [true, false] {
+        let scene = victim(device)?;
+        scene.post_recvs(COUNT)?;
+        let message = SendWr::send(&[scene.near.sge(0, SMALL)]);
+        scene.peer().qp.post_send(&vec![message; COUNT])?;
+        end(&scene, hears)?;
+    }
+    Ok(())
+}
+
+/// Sends overrun the CQ.
+fn sends(device: Device) -> Outcome {
+    for hears in [true, false] {
+        let scene = victim(device)?;
+        let write = SendWr::write(&[scene.near.sge(0, SMALL)], scene.far).signaled();
+        let list = scene.roll.sends(scene.sends, COUNT, &write);
+        scene.victim.qp.post_send(&list)?;
+        end(&scene, hears)?;
+    }
+    Ok(())
+}
+
+/// Ends a victim whose CQ is overrun: once the application has heard of that the QP is dead, and who
+/// does not listen kills it.
+fn end(scene: &Scene, hears: bool) -> Outcome {
+    overflow();
+    if hears {
+        assert_eq!(count_errors(scene)?, 1, "CQs said to be overrun");
+    } else {
+        Death::ModifyErr.inflict(scene, 0)?;
+    }
+    scene.settle()
+}
+
+/// A CQ is resized while it owes more completions than it has entries.
+fn resized(device: Device) -> Outcome {
+    let scene = victim(device)?;
+    scene.post_recvs(COUNT)?;
+    Death::ModifyErr.inflict(&scene, 0)?;
+    scene.post_recvs(COUNT / 4)?;
+    for entries in [16, 300, 8] {
+        // Too small for what is in it, the kernel says EINVAL.
+        match scene.victim.recv_cq.resize(entries) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                return Err(Stop::skip("no ibv_resize_cq"));
+            }
+            Err(error) if error.raw_os_error() != Some(libc::EINVAL) => return Err(error.into()),
+            _ => {}
+        }
+    }
+    scene.settle()?;
+    scene.roll.assert_flushed(scene.recvs);
+    Ok(())
+}
+
+/// Events that nobody reads hold nothing up.
+fn events_unread(device: Device) -> Outcome {
+    let scene = victim(device)?;
+    let context = Arc::clone(scene.context());
+    scene.post_recvs(COUNT)?;
+    scene.post_sends(COUNT)?;
+    Death::ModifyErr.inflict(&scene, 0)?;
+    overflow();
+    drop(scene);
+    let left = next_event(&context, SILENCE, || Ok(()))?;
+    assert!(left.is_none(), "{left:?} outlives its CQ");
+    Ok(())
+}
