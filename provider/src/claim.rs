@@ -208,10 +208,14 @@ impl<D: Driver> SharedQueue<D> {
             self.lock().ledger.complete(taken.name);
             return true;
         }
-        for taken in clear {
-            let mut dead = finished.iter().map(|(pair, _)| pair);
+        for taken in clear.iter().copied() {
             let orphan = claims.orphans.iter().position(|span| span.has(&taken));
-            let claimant = dead.find(|pair| pair.span().has(&taken));
+            // Of several the one that can hold the fewest others, so that the rest find theirs.
+            let claimant = finished
+                .iter()
+                .map(|(pair, _)| pair)
+                .filter(|pair| pair.span().has(&taken))
+                .min_by_key(|pair| clear.iter().filter(|other| pair.span().has(other)).count());
             if claimant.is_some() && orphan.is_some() && !open.is_empty() {
                 // What others complete may yet tell. If nobody is left to, the application has it
                 // back from the one that is there.

@@ -128,7 +128,8 @@ pub(crate) struct Mark {
     /// [`Queue::Send`] or [`Queue::Recv`].
     pub(crate) queue: Queue,
     pub(crate) owner: OwnerId,
-    /// How many were put there before. 30 bits, of which only 0 means something of its own.
+    /// How many were put there before; of one that stands in a send queue ahead of death, the name of
+    /// the entry in whose place it stands. 30 bits.
     pub(crate) attempt: u32,
 }
 
@@ -141,6 +142,17 @@ impl Mark {
             attempt: 0,
         }
         .encode()
+    }
+
+    /// The encoded [`first`](Self::first) mark for the place of entry `name`.
+    pub(crate) fn at(first: u64, name: u32) -> u64 {
+        first | u64::from(name << 2)
+    }
+
+    /// Whether `name` is at or behind the entry in whose place the mark of this `attempt` stood.
+    pub(crate) fn is_behind(name: u32, attempt: u32) -> bool {
+        // Both without the two bits that the mark has no room for.
+        (name.wrapping_sub(attempt) << 2) < 1 << 31
     }
 
     pub(crate) fn encode(self) -> u64 {

@@ -190,6 +190,9 @@ impl<D: Driver> CompletionQueue<D> {
             return;
         };
         if D::MARKS_AHEAD {
+            if queue == Queue::Send {
+                lock(&pair.send).flushed_at = Some(attempt);
+            }
             self.doom_for(state, pair, Cause::Flushed);
         } else if self.settle(state, pair, queue, attempt > 0) {
             state
@@ -261,9 +264,12 @@ impl<D: Driver> CompletionQueue<D> {
                     let dropped = dropped
                         || state.overran
                         || (!D::FLUSHES_AT_ONCE && send.ledger.awaits_cqe());
-                    let ring = &send.ring;
-                    send.ledger
-                        .settle(|name| dropped || ring.is_untouched(name));
+                    let (ring, at) = (&send.ring, send.flushed_at);
+                    send.ledger.settle(|name| {
+                        dropped
+                            || ring.is_untouched(name)
+                            || at.is_some_and(|at| Mark::is_behind(name, at))
+                    });
                 }
                 send.ledger.has_held()
             }

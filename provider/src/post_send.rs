@@ -34,6 +34,11 @@ pub(crate) struct SendQueue<R> {
     pub(crate) flushed: bool,
     /// How many marks were put since the queue's death.
     pub(crate) marks: u32,
+    /// The place of the mark that was flushed, where one stands ahead of death.
+    ///
+    /// An entry that was published over it meanwhile is not the kernel's: it reads the flags, and clears
+    /// them later (linux 6.1, 6.12 `siw_qp.c: siw_sq_flush, siw_sqe_complete`).
+    pub(crate) flushed_at: Option<u32>,
 }
 
 /// Why a list was left before its end.

@@ -186,6 +186,7 @@ unsafe fn finish<D: Driver>(
         unproven: D::CONNECTS_UNSEEN,
         flushed: false,
         marks: 0,
+        flushed_at: None,
     };
     let shared_from = srq.map_or(0, |srq| srq.queue.first_untaken());
     let pair = QueuePair::new(Parts {

@@ -243,8 +243,12 @@ impl<D: Driver> QueuePair<D> {
     /// The state of a living QP whose kernel does not tell it (linux 6.1 `siw_verbs.c: siw_query_qp`):
     /// connected, if the kernel takes the doorbell.
     fn find_out(&self, known: ibv_qp_state) -> ibv_qp_state {
+        let send = lock(&self.send);
+        // Under the lock, so that it does not start what a post is about to take back.
         let rings = self.doorbell.ring().is_ok();
-        if !lock(&self.send).ring.is_marked() {
+        let is_marked = send.ring.is_marked();
+        drop(send);
+        if !is_marked {
             self.die(Cause::Flushed);
             IBV_QPS_ERR
         } else if rings {

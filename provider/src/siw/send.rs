@@ -12,6 +12,7 @@ use rdma_core_sys::{
 };
 use zerocopy::IntoBytes;
 
+use crate::cookie::Mark;
 use crate::driver::{Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::{Posted, small};
@@ -179,9 +180,11 @@ impl SendRing for Sends {
     fn publish(&mut self, first: u32, end: u32) -> Published {
         // The next mark first: there is one at every moment. There is room for it, since the kernel
         // has taken what completed.
-        self.ring.mark(end, self.mark);
+        self.ring.mark(end, Mark::at(self.mark, end));
         self.marked = end;
         if !self.ring.publish_over_mark(first, self.first_flags) {
+            // The flush did not come as far as the new one, or has told of it.
+            self.ring.unmark(end);
             Published::Dead
         } else if self.ring.will_be_seen(first.wrapping_sub(1)) {
             Published::Seen
@@ -192,7 +195,10 @@ impl SendRing for Sends {
 
     fn take_back(&mut self, first: u32, end: u32) -> bool {
         // The kernel takes entries in order, so without the first it gets none.
-        if !self.ring.take_back_for_mark(first, self.mark) {
+        if !self
+            .ring
+            .take_back_for_mark(first, Mark::at(self.mark, first))
+        {
             return false;
         }
         let mut name = first.wrapping_add(1);
@@ -207,7 +213,7 @@ impl SendRing for Sends {
 
     fn mark(&mut self, id: u64) -> bool {
         self.mark = id;
-        self.ring.mark(self.marked, id)
+        self.ring.mark(self.marked, Mark::at(id, self.marked))
     }
 
     fn unmark(&mut self) {
