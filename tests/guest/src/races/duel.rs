@@ -10,7 +10,7 @@ use guest::links::Device;
 use guest::payload::Random;
 use guest::roll::patience;
 use guest::scene::{Plan, SMALL, Scene};
-use guest::suite::{Outcome, Stop, Suite};
+use guest::suite::{Outcome, Stop, Suite, remark};
 use guest::verbs::SendWr;
 
 use super::{Score, deadline, rounds};
@@ -46,8 +46,26 @@ fn run(device: Device, death: Death) -> Outcome {
         let scene = Scene::set(device, death, Plan::PLAIN)?;
         round(&scene, death, &mut random)?;
         score.add(&scene.roll);
+        if !scene.roll.faults().is_empty() {
+            remark_on(&scene)?;
+        }
     }
     score.judge(format_args!("post/{} on {device}", death.name()))
+}
+
+/// Says what else is known of a round with faults: how far the victim has come, and what comes later.
+fn remark_on(scene: &Scene) -> Outcome {
+    let statuses = scene.roll.statuses(scene.sends);
+    let last = &statuses[statuses.len().saturating_sub(6)..];
+    let qp = &scene.victim.qp;
+    let (queried, cached) = (qp.query_state()?, qp.cached_state());
+    let lost = scene.roll.outstanding();
+    scene.roll.collect(&scene.cqs(), 3 * patience())?;
+    let still = scene.roll.outstanding();
+    remark(format_args!(
+        "state {queried}, cached {cached}; last sends {last:?}; lost {lost}, and later {still}"
+    ));
+    Ok(())
 }
 
 /// The main thread kills.
@@ -77,7 +95,8 @@ fn round(scene: &Scene, death: Death, random: &mut Random) -> Outcome {
     })?;
     if death.is_by_send(scene.device()) {
         // All requests may have been carried out before the peer went; if not, there may be no room.
-        if scene.post_sends(1).is_err() {
+        if let Err(refused) = scene.post_sends(1) {
+            remark(format_args!("the last send: {refused:?}"));
             scene.roll.refuse(scene.sends, 1);
         }
     }
