@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use guest::death::Death;
 use guest::links::Device;
@@ -94,11 +95,8 @@ fn round(scene: &Scene, death: Death, random: &mut Random) -> Outcome {
         Ok::<(), Stop>(())
     })?;
     if death.is_by_send(scene.device()) {
-        // All requests may have been carried out before the peer went; if not, there may be no room.
-        if let Err(refused) = scene.post_sends(1) {
-            remark(format_args!("the last send: {refused:?}"));
-            scene.roll.refuse(scene.sends, 1);
-        }
+        // All requests may have been carried out before the peer went.
+        post_when_possible(scene)?;
     }
     scene.roll.collect(&scene.cqs(), patience())?;
     scene.roll.listen(&scene.cqs())
@@ -121,6 +119,21 @@ fn post(scene: &Scene, mut random: Random) -> Outcome {
             let accepted = refused.accepted_for_want_of_room()?;
             roll.refuse(line, count - accepted);
             thread::yield_now();
+        }
+    }
+    Ok(())
+}
+
+/// Posts one send more, as soon as what is polled makes room for it.
+fn post_when_possible(scene: &Scene) -> Outcome {
+    let start = Instant::now();
+    while let Err(refused) = scene.post_sends(1) {
+        scene.roll.refuse(scene.sends, 1);
+        if start.elapsed() > patience() {
+            return Err(refused);
+        }
+        for cq in scene.cqs() {
+            scene.roll.poll(cq)?;
         }
     }
     Ok(())
