@@ -45,16 +45,19 @@ impl<D: Driver> QueuePair<D> {
         unsafe { qp::destroy::<D>(another) };
     }
 
-    /// Has the clapper of the receive CQ strike, which is made now if there is none.
-    pub(crate) fn ring_by_clapper(&self) {
+    /// Has the clapper of the CQ of `queue` strike, which is made now if there is none.
+    pub(crate) fn ring_by_clapper(&self, queue: Queue) {
         let life = lock(&self.life);
         if life.gone {
             return;
         }
-        let mut clapper = lock(&self.recv_cq.clapper);
+        let mut clapper = lock(match queue {
+            Queue::Send => &self.send_cq.clapper,
+            Queue::Recv | Queue::Shared => &self.recv_cq.clapper,
+        });
         if clapper.is_none() {
             // SAFETY: the CQ of a QP that is there; the clapper goes before it does (`cq::destroy`).
-            match unsafe { Clapper::new(self.cq_of(Queue::Recv)) } {
+            match unsafe { Clapper::new(self.cq_of(queue)) } {
                 Ok(made) => *clapper = Some(made),
                 Err(errno) => {
                     let line = format!("a waiter could not be woken: {errno:?}");

@@ -9,6 +9,9 @@
 //! completed is not held by that QP. What only one can hold, it holds; and what no living QP can hold
 //! is a dead one's.
 //!
+//! Where CQEs were dropped, it is not one receive that may be missing but any number, of any kernel and
+//! also before one that has completed. They too are a dead QP's as soon as no living one can hold them.
+//!
 //! A QP that is destroyed with a receive in hand has nobody to flush it for. It leaves an *orphan*,
 //! which is retired when it is clear. Where as many are missing as there are who can hold one, each
 //! does.
@@ -17,6 +20,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use crate::cookie::{Cookie, Queue};
+use crate::death::Life;
 use crate::driver::{CompletionRing, Driver, RecvRing};
 use crate::flush::Due;
 use crate::ledger::{Taken, is_before};
@@ -40,25 +44,50 @@ impl<D: Driver> Default for Claims<D> {
     }
 }
 
+impl<D: Driver> Claims<D> {
+    fn of(&mut self, pair: &QueuePair<D>) -> Option<&mut Claim<D>> {
+        self.claims.iter_mut().find(|claim| claim.is_of(pair))
+    }
+}
+
 /// A dead QP that may hold a receive of its SRQ.
 #[derive(Debug)]
 struct Claim<D: Driver> {
     pair: Weak<QueuePair<D>>,
     /// Its kernel has finished with its receives.
     finished: bool,
+    /// CQEs of it may have been dropped.
+    dropped: bool,
+}
+
+impl<D: Driver> Claim<D> {
+    fn is_of(&self, pair: &QueuePair<D>) -> bool {
+        std::ptr::eq(self.pair.as_ptr(), pair)
+    }
+
+    /// What the QP can have held.
+    fn span(&self, pair: &QueuePair<D>) -> Span {
+        if self.dropped {
+            Span::default()
+        } else {
+            pair.span()
+        }
+    }
 }
 
 /// The sequence numbers of the receives that a QP can have held.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Span {
-    from: u32,
+    /// None, if it may be any of those that are missing.
+    from: Option<u32>,
     /// None, while it takes more.
     until: Option<u32>,
 }
 
 impl Span {
     fn has(self, taken: &Taken) -> bool {
-        !is_before(taken.sequence, self.from)
+        self.from
+            .is_none_or(|from| !is_before(taken.sequence, from))
             && self
                 .until
                 .is_none_or(|until| is_before(taken.sequence, until))
@@ -68,27 +97,49 @@ impl Span {
 impl<D: Driver> QueuePair<D> {
     /// This QP has died: from now on it is noted which receives the others complete. The lock of `life`
     /// is held, which is not gone.
-    pub(crate) fn begin_claim(&self) {
+    pub(crate) fn begin_claim(&self, life: &Life) {
         let (Some(srq), Some(me)) = (self.srq(), self.arc()) else {
             return;
         };
-        if self.kernel_raises_last_wqe() {
-            let pair = Arc::downgrade(&me);
-            let mut claims = lock(&srq.claims);
-            claims.claims.push(Claim {
-                pair,
-                finished: false,
-            });
-            srq.note_claimed(&claims);
+        let dropped = self.recv_cq.lock().overran;
+        if !life.dead || life.gone || !(dropped || self.kernel_raises_last_wqe()) {
+            return;
         }
+        let claims = &mut *lock(&srq.claims);
+        if let Some(claim) = claims.of(self) {
+            claim.dropped |= dropped;
+        } else {
+            claims.claims.push(Claim {
+                pair: Arc::downgrade(&me),
+                finished: false,
+                dropped,
+            });
+        }
+        srq.note_claimed(claims);
     }
 
     /// The kernel has finished with this dead QP's receives: if it held one, that is flushed, now or
     /// when it is clear. No lock is held.
     pub(crate) fn claim(&self) {
         let Some(srq) = self.srq() else { return };
-        for claim in &mut lock(&srq.claims).claims {
-            claim.finished |= std::ptr::eq(claim.pair.as_ptr(), self);
+        if let Some(claim) = lock(&srq.claims).of(self) {
+            claim.finished = true;
+        }
+        srq.look_again();
+    }
+
+    /// The kernel may have dropped CQEs for receives that this QP took: if it is dead, and has settled
+    /// its sends, what is missing is flushed. No lock is held.
+    ///
+    /// A CQE that comes yet is passed over: what it would say is in as much doubt as what was dropped.
+    pub(crate) fn claim_dropped(&self) {
+        let Some(srq) = self.srq() else { return };
+        let over = D::FLUSHES_AT_ONCE || lock(&self.send).ledger.is_settled();
+        if !over || !self.recv_cq.lock().overran {
+            return;
+        }
+        if let Some(claim) = lock(&srq.claims).of(self) {
+            claim.finished = true;
         }
         srq.look_again();
     }
@@ -98,9 +149,7 @@ impl<D: Driver> QueuePair<D> {
         let Some(srq) = self.srq() else { return false };
         let mut claims = lock(&srq.claims);
         let before = claims.claims.len();
-        claims
-            .claims
-            .retain(|claim| !std::ptr::eq(claim.pair.as_ptr(), self));
+        claims.claims.retain(|claim| !claim.is_of(self));
         srq.note_claimed(&claims);
         before != claims.claims.len()
     }
@@ -119,11 +168,16 @@ impl<D: Driver> QueuePair<D> {
         srq.look_again();
     }
 
+    /// Whether the kernel flushes what this dead QP had taken, but not at once.
+    fn completes_its_own(&self) -> bool {
+        !D::FLUSHES_AT_ONCE && self.context.raises_last_wqe.get() == Some(&false)
+    }
+
     /// The receives that this QP can hold.
     fn span(&self) -> Span {
         Span {
             // Relaxed: written under the locks of CQs; an older one leaves more open, not less.
-            from: self.shared_from.load(Ordering::Relaxed),
+            from: Some(self.shared_from.load(Ordering::Relaxed)),
             until: None,
         }
     }
@@ -183,22 +237,34 @@ impl<D: Driver> SharedQueue<D> {
     fn clear_one(&self) -> bool {
         let users = self.users();
         let missing = self.missing(&users);
+        // A claim is entered when the send queue is closed, so no dying QP is missed. Where none is, the
+        // kernel will complete what the dead QP holds, or has done so.
+        let has_more = |user: &QueuePair<D>| {
+            !lock(&user.send).ledger.is_closed()
+                || (user.completes_its_own() && !user.recv_cq.lock().overran)
+        };
+        let holding: Vec<_> = users
+            .iter()
+            .filter(|user| has_more(user))
+            .map(|user| user.span())
+            .collect();
         let mut claims = lock(&self.claims);
         let (finished, unfinished): (Vec<_>, Vec<_>) = claims
             .claims
             .iter()
-            .filter_map(|claim| Some((claim.pair.upgrade()?, claim.finished)))
-            .partition(|(_, finished)| *finished);
-        // A claim is entered when the send queue is closed, so no dying QP is missed.
-        let open: Vec<_> = users
-            .iter()
-            .filter(|user| !lock(&user.send).ledger.is_closed())
-            .map(|user| user.span())
+            .filter_map(|claim| Some((claim.pair.upgrade()?, claim)))
+            .partition(|(_, claim)| claim.finished);
+        let claimants: Vec<_> = finished
+            .into_iter()
+            .map(|(pair, claim)| (claim.span(&pair), claim.dropped, pair))
+            .collect();
+        let open: Vec<_> = holding
+            .into_iter()
             .chain(unfinished.iter().map(|(pair, _)| pair.span()))
             .collect();
         let mut clear = missing.clone();
         clear.retain(|taken| !open.iter().any(|span| span.has(taken)));
-        let holders = finished.len().saturating_add(claims.orphans.len());
+        let holders = claimants.len().saturating_add(claims.orphans.len());
         if clear.len() >= holders
             && let Some((at, taken)) = only_candidate(&claims.orphans, &clear)
         {
@@ -211,19 +277,20 @@ impl<D: Driver> SharedQueue<D> {
         for taken in clear.iter().copied() {
             let orphan = claims.orphans.iter().position(|span| span.has(&taken));
             // Of several the one that can hold the fewest others, so that the rest find theirs.
-            let claimant = finished
+            let claimant = claimants
                 .iter()
-                .map(|(pair, _)| pair)
-                .filter(|pair| pair.span().has(&taken))
-                .min_by_key(|pair| clear.iter().filter(|other| pair.span().has(other)).count());
+                .filter(|(span, ..)| span.has(&taken))
+                .min_by_key(|(span, ..)| clear.iter().filter(|other| span.has(other)).count());
             if claimant.is_some() && orphan.is_some() && !open.is_empty() {
                 // What others complete may yet tell. If nobody is left to, the application has it
                 // back from the one that is there.
                 continue;
             }
-            if let Some(pair) = claimant {
+            if let Some((_, has_more, pair)) = claimant {
                 drop(claims);
-                pair.withdraw_claim();
+                if !has_more {
+                    pair.withdraw_claim();
+                }
                 pair.take(self, taken);
                 return true;
             } else if let Some(at) = orphan {
@@ -240,10 +307,10 @@ impl<D: Driver> SharedQueue<D> {
             .retain(|span| missing.iter().any(|taken| span.has(taken)));
         claims.claims.retain(|claim| {
             !claim.finished
-                || claim
-                    .pair
-                    .upgrade()
-                    .is_some_and(|pair| missing.iter().any(|taken| pair.span().has(taken)))
+                || claim.pair.upgrade().is_some_and(|pair| {
+                    let span = claim.span(&pair);
+                    missing.iter().any(|taken| span.has(taken))
+                })
         });
         self.note_claimed(&claims);
         false

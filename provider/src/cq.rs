@@ -5,7 +5,6 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fmt;
-use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
@@ -18,12 +17,12 @@ use crate::boundary::{pointer, status};
 use crate::clapper::Clapper;
 use crate::context::Context;
 use crate::cookie::{self, OwnerId};
-use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver, holds};
 use crate::errno::{Errno, Result};
 use crate::flush::{Chore, Due, Dying};
 use crate::lock::lock;
 use crate::object;
+use crate::overrun::room;
 use crate::queue_pair::QueuePair;
 
 /// A CQ: libibverbs' half, then ours.
@@ -63,8 +62,12 @@ pub(crate) struct Completions<D: Driver> {
     /// The QPs that complete here, once for each queue that does. The vectors above have room for what
     /// these can need, so that no poll allocates.
     members: Vec<Weak<QueuePair<D>>>,
-    /// The application was told that CQEs were dropped.
+    /// How many CQEs the application asked for room for.
+    pub(crate) asked: u32,
+    /// CQEs were dropped.
     pub(crate) overran: bool,
+    /// The application has reaped an event that says so.
+    pub(crate) told_overrun: bool,
     /// Polls that found nothing while a QP was suspect.
     pub(crate) idle: u32,
     pub(crate) last_asked: Option<Instant>,
@@ -160,22 +163,6 @@ impl<D: Driver> CompletionQueue<D> {
             .retain(|member| !std::ptr::eq(member.as_ptr(), pair));
     }
 
-    /// A CQE was dropped: this CQ has lost completions for good, and with it the QPs that complete here
-    /// (IBA 11.6.3.2, CQ overrun). Whether it is the first time.
-    pub(crate) fn overrun(&self, cause: Cause) -> bool {
-        let first = !mem::replace(&mut self.lock().overran, true);
-        let mut at = 0_usize;
-        loop {
-            let Some(member) = self.lock().member_at(at) else {
-                return first;
-            };
-            if let Some(pair) = member.upgrade() {
-                pair.die(cause);
-            }
-            at = at.wrapping_add(1);
-        }
-    }
-
     /// Whether somebody may be asleep.
     pub(crate) fn is_armed(&self) -> bool {
         self.lock().armed
@@ -231,9 +218,6 @@ impl<D: Driver> Completions<D> {
     }
 }
 
-/// CQEs that a CQ has room for beyond half more than what was asked for: those of marks and bells.
-const SPARE: c_int = 64;
-
 /// `ibv_create_cq`(3).
 ///
 /// # Safety
@@ -245,13 +229,8 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
 ) -> *mut ibv_cq {
-    let room = cqe.max(
-        cqe.saturating_add(SPARE)
-            .saturating_add(cqe / 2)
-            .min(D::MAX_CQE),
-    );
     // SAFETY: the caller's promise.
-    unsafe { create_with_room::<D>(context, cqe, room, channel, comp_vector) }
+    unsafe { create_with_room::<D>(context, cqe, room::<D>(cqe), channel, comp_vector) }
 }
 
 /// Creates a CQ for `cqe` CQEs of the application's and `room` in all.
@@ -288,9 +267,12 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
             )
         })?;
         let asked = u32::try_from(cqe).map_err(|_| Errno::EIO);
-        let mapped = D::map_cq(ours.cmd_fd, &answer.driver)
-            .and_then(|ring| holds(ring.capacity(), asked?).map(|_| ring));
-        let ring = mapped.inspect_err(|_| {
+        let mapped = asked.and_then(|asked| {
+            let ring = D::map_cq(ours.cmd_fd, &answer.driver)?;
+            holds(ring.capacity(), asked)?;
+            Ok((ring, asked))
+        });
+        let (ring, asked) = mapped.inspect_err(|_| {
             // SAFETY: the kernel's CQ that was just made, known to nobody else. Its failure
             // could not be told: the mapping's is.
             let _ = unsafe { (ours.library.calls.ibv_cmd_destroy_cq)(base) };
@@ -306,7 +288,9 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
                 armed: false,
                 belled: None,
                 members: Vec::new(),
+                asked,
                 overran: false,
+                told_overrun: false,
                 idle: 0,
                 last_asked: None,
             }),

@@ -45,6 +45,8 @@ pub(crate) enum Cause {
     Stuck,
     /// `ibv_query_qp` said so.
     Queried,
+    /// A CQ was found full: CQEs may have been dropped.
+    Overrun,
 }
 
 /// What is known of a QP's life. Under a lock that is taken before all others, and is held while the
@@ -87,7 +89,7 @@ impl<D: Driver> QueuePair<D> {
     pub(crate) fn flush(&self, life: &mut MutexGuard<'_, Life>, cause: Cause) -> Result<()> {
         life.dead = true;
         self.owe_last_wqe(life, cause);
-        self.begin_claim();
+        self.begin_claim(life);
         self.context
             .note(&format!("QP {} is dead: {cause:?}", self.number));
         {

@@ -243,6 +243,12 @@ pub(crate) trait CompletionRing: Debug + Send {
     /// Gives what was read back to the kernel.
     fn release(&mut self);
 
+    /// Whether there may have been no free place since this was last asked, so that a CQE was dropped.
+    ///
+    /// Never missed, but also said where what is in the ring and what was read shortly before would have
+    /// filled it together. What the kernel does while polls go on can be told no better.
+    fn was_full(&mut self) -> bool;
+
     /// The CQE that is `ahead` of the next one.
     fn peek(&self, ahead: u32) -> Option<Unread>;
 

@@ -76,6 +76,10 @@ pub(crate) enum Chore<D: Driver> {
     AskAfter(Arc<QueuePair<D>>),
     /// This QP has completed a receive of its SRQ, of which a dead one may have held an earlier.
     LookAgain(Arc<QueuePair<D>>),
+    /// This dead QP's CQEs for receives of its SRQ may have been dropped.
+    ClaimDropped(Arc<QueuePair<D>>),
+    /// Wake who sleeps on the CQ of this dead QP's queue, though nothing is due.
+    Clap(Arc<QueuePair<D>>, Queue),
 }
 
 impl<D: Driver> Chore<D> {
@@ -90,6 +94,8 @@ impl<D: Driver> Chore<D> {
                     srq.look_again();
                 }
             }
+            Self::ClaimDropped(pair) => pair.claim_dropped(),
+            Self::Clap(pair, queue) => pair.ring_by_clapper(queue),
         }
     }
 
@@ -98,7 +104,9 @@ impl<D: Driver> Chore<D> {
             Self::Die(pair, _)
             | Self::MarkEnd(pair, _)
             | Self::AskAfter(pair)
-            | Self::LookAgain(pair) => pair,
+            | Self::LookAgain(pair)
+            | Self::ClaimDropped(pair)
+            | Self::Clap(pair, _) => pair,
         }
     }
 
@@ -106,14 +114,17 @@ impl<D: Driver> Chore<D> {
         match (self, other) {
             (Self::Die(a, _), Self::Die(b, _))
             | (Self::AskAfter(a), Self::AskAfter(b))
-            | (Self::LookAgain(a), Self::LookAgain(b)) => Arc::ptr_eq(a, b),
-            (Self::MarkEnd(a, p), Self::MarkEnd(b, q)) => Arc::ptr_eq(a, b) && p == q,
+            | (Self::LookAgain(a), Self::LookAgain(b))
+            | (Self::ClaimDropped(a), Self::ClaimDropped(b)) => Arc::ptr_eq(a, b),
+            (Self::MarkEnd(a, p), Self::MarkEnd(b, q)) | (Self::Clap(a, p), Self::Clap(b, q)) => {
+                Arc::ptr_eq(a, b) && p == q
+            }
             _ => false,
         }
     }
 
     /// How many there can be for one queue of a QP.
-    pub(crate) const PER_QUEUE: usize = 4;
+    pub(crate) const PER_QUEUE: usize = 6;
 }
 
 impl<D: Driver> Completions<D> {
@@ -137,8 +148,10 @@ impl<D: Driver> Completions<D> {
     }
 
     /// Whether a waiter has to be woken for what is due; it is told once. The QP `by` will do it.
+    ///
+    /// A CQE that is unread came after the waiter had polled, and woke it.
     pub(crate) fn take_wake(&mut self, by: OwnerId) -> bool {
-        let wake = self.armed && !self.due.is_empty();
+        let wake = self.armed && !self.due.is_empty() && self.ring.peek(0).is_none();
         if wake {
             self.armed = false;
             self.belled = Some(by);
@@ -232,6 +245,14 @@ impl<D: Driver> CompletionQueue<D> {
                 Rest::Stuck if state.ring.peek(0).is_none() => {
                     state.add_chore(Chore::MarkEnd(Arc::clone(pair), *queue));
                 }
+                // Where a CQE was dropped, the kernel may consume the rest without one (linux 6.12
+                // `rxe_comp.c: flush_send_queue`, `rxe_resp.c: flush_recv_queue`). A mark might go the
+                // same way: another QP's CQE makes the waiter look again.
+                Rest::Flushing if state.overran && state.armed => {
+                    state.armed = false;
+                    state.belled = None;
+                    state.add_chore(Chore::Clap(Arc::clone(pair), *queue));
+                }
                 Rest::Stuck | Rest::Flushing => {}
             }
             true
@@ -288,6 +309,12 @@ impl<D: Driver> CompletionQueue<D> {
         };
         if due {
             state.add_due(pair.id, queue);
+        }
+        if queue == Queue::Send
+            && pair.srq().is_some()
+            && let Some(pair) = pair.arc()
+        {
+            state.add_chore(Chore::ClaimDropped(pair));
         }
         true
     }

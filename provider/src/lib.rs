@@ -42,6 +42,7 @@ mod mr;
 mod mw;
 mod object;
 mod ops;
+mod overrun;
 mod owners;
 mod pd;
 mod poll_cq;

@@ -19,6 +19,7 @@ use rdma_core_sys::{IBV_WC_GENERAL_ERR, IBV_WC_RECV, IBV_WC_SUCCESS, ibv_cq, ibv
 use crate::boundary::count;
 use crate::cookie::{Cookie, Mark, Queue};
 use crate::cq::{CompletionQueue, Completions, Cq, Early};
+use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver};
 use crate::errno::Errno;
 use crate::flush::Chore;
@@ -72,6 +73,11 @@ impl<D: Driver> CompletionQueue<D> {
             let mut state = self.lock();
             filled = self.fill(&mut state, wc, filled);
             state.ring.release();
+            if state.is_found_full() {
+                drop(state);
+                self.overrun(Cause::Overrun);
+                continue;
+            }
             let Some(chore) = state.chores.pop() else {
                 return filled;
             };

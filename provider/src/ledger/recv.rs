@@ -67,6 +67,7 @@ impl RecvLedger {
         self.tail.wrapping_sub(self.head)
     }
 
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.head == self.tail
     }

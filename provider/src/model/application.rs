@@ -87,7 +87,7 @@ impl<D: Driver> Application<D> {
             srq_depth: 0,
             cqs: Vec::new(),
             qps: Vec::new(),
-            reference: Reference::new(setup.reaps),
+            reference: Reference::default(),
             setup,
             killed_all: false,
             last_uid: 0x1000,

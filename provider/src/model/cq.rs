@@ -35,6 +35,9 @@ pub(super) struct Cq {
     pub(super) events: u32,
     /// A CQE found no room.
     pub(super) has_overrun: bool,
+    /// It was half full once: more than the application has asked for. The provider may take it for
+    /// overrun.
+    pub(super) was_crowded: bool,
 }
 
 enum Ring {
@@ -71,6 +74,7 @@ impl Cq {
             ring,
             events: 0,
             has_overrun: false,
+            was_crowded: false,
         }
     }
 
@@ -92,6 +96,7 @@ impl Cq {
         let (posted, raised) = match &mut self.ring {
             Ring::Rxe { queue, armed } => {
                 let posted = queue.produce(memory, rxe_cqe(cqe));
+                self.was_crowded |= queue.is_crowded(memory);
                 (posted, posted && std::mem::take(armed))
             }
             Ring::Siw { offset, count, put } => {
@@ -104,6 +109,10 @@ impl Cq {
                 memory.write(entry, siw_cqe(cqe));
                 flags.store(1, Ordering::Release);
                 *put = put.wrapping_add(1);
+                let half = *offset
+                    + (put.wrapping_sub(*count / 2) % *count) as usize * size_of::<siw::Cqe>();
+                let flags = memory.byte(half + siw::Cqe::FLAGS_OFFSET);
+                self.was_crowded |= flags.load(Ordering::Relaxed) != 0;
                 // The smp_store_mb that recycles the work queue entry.
                 fence(Ordering::SeqCst);
                 let word = *offset + *count as usize * size_of::<siw::Cqe>();

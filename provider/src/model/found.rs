@@ -158,3 +158,69 @@ fn a_receive_of_a_dying_qp_is_not_claimed_by_another() {
     ];
     play::<Rxe>(shared(Kind::Rxe612, 2), &steps);
 }
+
+/// The receive before it had come, and was unread: the ledger was not empty, but the ring was.
+#[test]
+fn a_receive_behind_one_that_is_unread_wakes_the_sleeper() {
+    for kind in RXE {
+        let steps = [
+            Step::Sleep { cq: 0 },
+            recv(0),
+            kernel(0, Act::Receive),
+            kernel(0, Act::Die),
+            Step::Run,
+            recv(0),
+        ];
+        play::<Rxe>(setup(kind), &steps);
+    }
+}
+
+/// A CQ that another QP's completions have filled, and nobody who reads CQ_ERR.
+fn crowded(kind: Kind) -> (Setup, [Step; 6]) {
+    let setup = Setup {
+        qps: 2,
+        room: 4,
+        depth: 8,
+        reaps: false,
+        ..setup(kind)
+    };
+    let steps = [
+        Step::PostRecv { qp: 0, count: 8 },
+        kill(0),
+        Step::Run,
+        recv(1),
+        kernel(1, Act::Die),
+        Step::Run,
+    ];
+    (setup, steps)
+}
+
+/// Every CQE of its flush was dropped.
+#[test]
+fn a_death_that_a_full_cq_hides_is_found_by_polling() {
+    for kind in RXE {
+        let (setup, steps) = crowded(kind);
+        play::<Rxe>(setup, &steps);
+    }
+    let (setup, steps) = crowded(Kind::Siw);
+    play::<Siw>(setup, &steps);
+}
+
+/// Their CQEs were dropped, and the ledger of an SRQ knows no order.
+#[test]
+fn receives_of_an_srq_that_a_full_cq_drops_complete() {
+    let steps = || {
+        let mut steps = vec![Step::PostRecv { qp: 0, count: 8 }];
+        steps.extend((0..8).map(|_| kernel(0, Act::Receive)));
+        steps
+    };
+    let small = |kind| Setup {
+        room: 4,
+        depth: 8,
+        ..shared(kind, 2)
+    };
+    for kind in RXE {
+        play::<Rxe>(small(kind), &steps());
+    }
+    play::<Siw>(small(Kind::Siw), &steps());
+}

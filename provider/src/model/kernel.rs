@@ -129,6 +129,10 @@ impl Core {
         self.cqs.get(&cq).is_some_and(|cq| cq.has_overrun)
     }
 
+    fn was_crowded(&self, cq: u32) -> bool {
+        self.cqs.get(&cq).is_some_and(|cq| cq.was_crowded)
+    }
+
     pub(super) fn note(&mut self, line: String) {
         self.log.push(line);
     }
@@ -270,7 +274,7 @@ impl Kernel {
         if to == IBV_QPS_ERR
             && lives
             && !core.may_kill
-            && !cqs.iter().any(|cq| core.has_overrun(*cq))
+            && !cqs.iter().any(|cq| core.was_crowded(*cq))
         {
             let number = qp.place.number;
             core.faults
@@ -318,6 +322,10 @@ impl Kernel {
     }
 
     /// Whether the CQ has dropped a CQE.
+    pub(super) fn was_crowded(&self, cq: u32) -> bool {
+        self.core.was_crowded(cq)
+    }
+
     pub(super) fn has_overrun(&self, cq: u32) -> bool {
         self.core.has_overrun(cq)
     }

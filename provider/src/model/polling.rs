@@ -28,7 +28,7 @@ impl<D: Driver> Application<D> {
             let polled = Polled::of(&wc, at);
             let mut kernel = lock(&self.device);
             kernel.core.note(format!("{polled:x?}"));
-            let overran = kernel.has_overrun(self.cqs[at].handle);
+            let overran = kernel.was_crowded(self.cqs[at].handle);
             self.reference.deliver(
                 polled,
                 overran,

@@ -96,6 +96,13 @@ impl Queue {
         true
     }
 
+    /// Whether half of a CQ's slots wait to be consumed.
+    pub(super) fn is_crowded(&self, memory: &Memory) -> bool {
+        let consumer = memory.word(self.offset + queue::CONSUMER_INDEX);
+        let waiting = self.index.wrapping_sub(consumer.load(Ordering::Relaxed)) & self.mask;
+        waiting >= self.mask / 2
+    }
+
     /// The head of the element at `slot`.
     pub(super) fn read<T: FromBytes>(memory: &Memory, slot: usize) -> T {
         memory.read(slot)

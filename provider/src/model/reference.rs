@@ -79,9 +79,6 @@ pub(super) type Verdict = Result<(), String>;
 /// What is outstanding.
 #[derive(Debug, Default)]
 pub(super) struct Reference {
-    /// Nobody tells the provider that a CQ has overrun: it cannot know whether a send whose success
-    /// would be silent was flushed.
-    is_in_doubt: bool,
     lines: BTreeMap<Line, VecDeque<Wr>>,
     qps: BTreeMap<usize, Known>,
     /// Receives of the SRQ that a QP had taken which is gone or was reset, or may have been flushed as
@@ -95,14 +92,6 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    /// `is_told`: the application reaps the event of a CQ that overruns.
-    pub(super) fn new(is_told: bool) -> Self {
-        Self {
-            is_in_doubt: !is_told,
-            ..Self::default()
-        }
-    }
-
     pub(super) fn enter(&mut self, qp: usize, known: Known) {
         self.qps.insert(qp, known);
     }
@@ -186,8 +175,9 @@ impl Reference {
         let known = match wr.line {
             Line::Send(qp) | Line::Recv(qp) => self.qps.get(&qp),
             Line::Shared => {
-                // The kernel has forgotten it with its QP: nothing tells which of those that are dead.
-                let forgotten = own.is_unsaid();
+                // The kernel has forgotten it with its QP, or dropped CQEs: nothing tells which of those
+                // that are dead.
+                let forgotten = own.is_unsaid() || overran;
                 let holder = |known: &&Known| Some(known.handle) == own.holder;
                 let may_be = |known: &&Known| known.number == polled.qp_num && is_dead(known);
                 let mut holders = self.qps.values();
@@ -230,7 +220,7 @@ impl Reference {
                 overran && polled.status == IBV_WC_WR_FLUSH_ERR
             }
             Some(_) if own.dropped && polled.status == IBV_WC_WR_FLUSH_ERR => true,
-            Some(_) if wr.line == Line::Shared && known.is_revived => {
+            Some(_) if wr.line == Line::Shared && (known.is_revived || overran) => {
                 [own.status, Some(IBV_WC_WR_FLUSH_ERR)].contains(&Some(polled.status))
             }
             Some(status) => status == polled.status,
@@ -268,9 +258,7 @@ impl Reference {
         self.lines
             .values()
             .flatten()
-            // The ledger of an SRQ cannot tell that a CQE was dropped.
-            .filter(|wr| wr.line != Line::Shared || !fate(wr.uid).dropped)
-            .filter(|wr| !has_passed(wr, fate(wr.uid), self.is_in_doubt))
+            .filter(|wr| !has_passed(wr, fate(wr.uid), false))
             .map(|wr| (*wr, holder(wr)))
             .filter(|(_, known)| known.as_ref().is_some_and(&is_dead))
             .filter(|(wr, _)| is_missed(wr))

@@ -89,7 +89,7 @@ pub(super) struct Setup {
     pub(super) qps: usize,
     pub(super) cqs: usize,
     pub(super) has_srq: bool,
-    /// CQEs that a CQ has room for.
+    /// CQEs that a CQ has room for; the application asks for one.
     pub(super) room: u32,
     /// Work requests that a queue has room for.
     pub(super) depth: u32,
@@ -154,7 +154,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
 }
 
 pub(super) fn setup(kind: Kind, has_srq: bool) -> impl Strategy<Value = Setup> {
-    let room = prop_oneof![1 => 2..16_u32, 2 => Just(255_u32)];
+    let room = prop_oneof![1 => 3..16_u32, 2 => Just(255_u32)];
     (
         if has_srq { 2..4_usize } else { 1..3_usize },
         1..3_usize,

@@ -5,7 +5,7 @@
 //! linux 6.1 `include/uapi/rdma/siw-abi.h`, `siw_qp.c: siw_sqe_complete, siw_rqe_complete,
 //! siw_cq_notify_now`.
 
-use std::mem::offset_of;
+use std::mem::{self, offset_of};
 use std::os::fd::RawFd;
 use std::ptr;
 
@@ -35,8 +35,12 @@ pub(crate) struct ValidCq {
     entries: *mut u8,
     control: *mut u32,
     mask: u32,
-    /// The entry to be read next; free running.
+    /// The entry to be read next; free running, as the others are.
     next: u32,
+    /// The first entry of the batch that is being read, and of the last one that was.
+    batch: u32,
+    last_batch: u32,
+    was_full: bool,
     /// Held for its memory.
     _map: Mapping,
 }
@@ -75,6 +79,9 @@ impl ValidCq {
             control,
             mask: count.wrapping_sub(1),
             next: 0,
+            batch: 0,
+            last_batch: 0,
+            was_full: false,
             _map: map,
         })
     }
@@ -114,8 +121,35 @@ impl ValidCq {
 
     /// Gives the next entry back to the kernel.
     pub(crate) fn advance(&mut self) {
+        if self.next == self.batch {
+            self.look_back();
+        }
         order::return_cqe(self.flags(self.next));
         self.next = self.next.wrapping_add(1);
+    }
+
+    /// Begins a batch: looks whether the kernel has come round to the last one.
+    ///
+    /// If it has found an entry of that one not given back yet, it had filled all before it, first of
+    /// all the one before the batch. That was given back before the lock of the CQ was taken again, a
+    /// barrier that is followed by this load; and nobody has read it since.
+    fn look_back(&mut self) {
+        let before = self.last_batch.wrapping_sub(1);
+        self.was_full |= order::cqe_flags(self.flags(before)) & VALID != 0;
+    }
+
+    /// What was read since the last call was one batch.
+    pub(crate) fn end_batch(&mut self) {
+        if self.next != self.batch {
+            self.was_full |= self.next.wrapping_sub(self.batch) >= self.mask;
+            self.last_batch = self.batch;
+            self.batch = self.next;
+        }
+    }
+
+    /// Whether there may have been no free entry since this was last asked.
+    pub(crate) fn was_full(&mut self) -> bool {
+        mem::take(&mut self.was_full)
     }
 
     /// Overwrites the `id` of a CQE that [`peek`](Self::peek) found `ahead` entries on.
@@ -183,6 +217,51 @@ mod tests {
             .map(|cqe| cqe.id)
             .collect();
         assert_eq!(ids, [7, 7, 0, 7]);
+    }
+
+    /// Whether it was full, seen by polls that read `polls` CQEs each, of a kernel that fills what is free
+    /// at each end of a poll.
+    fn is_seen_full(fill: u32, polls: &[u32]) -> bool {
+        let mut cq = cq();
+        let mut put = 0;
+        let mut seen = false;
+        for count in polls {
+            while put < cq.next.wrapping_add(fill) && complete(&cq, put, 7) {
+                put = put.wrapping_add(1);
+            }
+            for _ in 0..*count {
+                if cq.peek(0).is_some() {
+                    cq.advance();
+                }
+            }
+            cq.end_batch();
+            seen |= cq.was_full();
+        }
+        seen
+    }
+
+    #[test]
+    fn a_full_cq_is_noticed_however_it_is_polled() {
+        assert!(is_seen_full(4, &[1]));
+        assert!(is_seen_full(4, &[3, 1]));
+        assert!(is_seen_full(4, &[4]));
+        assert!(!is_seen_full(2, &[1, 1, 1, 1, 1]));
+        assert!(!is_seen_full(1, &[1, 0, 1, 4]));
+    }
+
+    /// The kernel finds the CQ full in the middle of a poll, and it is not when the next one begins.
+    #[test]
+    fn a_cq_that_is_full_during_a_poll_is_noticed_by_the_next() {
+        let mut cq = cq();
+        assert!((0..3).all(|index| complete(&cq, index, 7)));
+        cq.advance();
+        assert!((3..5).all(|index| complete(&cq, index, 7)));
+        assert!(!complete(&cq, 5, 7));
+        cq.advance();
+        cq.end_batch();
+        assert!(!cq.was_full());
+        cq.advance();
+        assert!(cq.was_full());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 //! rxe's CQ: the kernel writes `struct ib_uverbs_wc`, which has the layout of `struct ibv_wc`.
 
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::os::fd::RawFd;
 
 use kernel_abi::rxe::MmapInfo;
@@ -24,6 +24,9 @@ pub(crate) struct Completions {
     next: u32,
     published: u32,
     produced: u32,
+    /// What was published when `produced` was read.
+    base: u32,
+    was_full: bool,
 }
 
 impl Completions {
@@ -35,7 +38,24 @@ impl Completions {
             next,
             published: next,
             produced: next,
+            base: next,
+            was_full: false,
         })
+    }
+
+    /// Reads the kernel's index.
+    ///
+    /// If the kernel has found the ring full since the last look, it had filled all places from some
+    /// consumer index on that was published since, and so from `base` on. It has not missed the one that
+    /// is published now, unless it had filled them before: that was stored before the lock of the CQ was
+    /// taken again, a barrier that is followed by this load.
+    fn look(&mut self) {
+        let mask = self.ring.capacity();
+        self.produced = self.ring.producer();
+        let there = self.produced.wrapping_sub(self.next) & mask;
+        let read = self.next.wrapping_sub(self.base) & mask;
+        self.was_full |= there.wrapping_add(read) >= mask;
+        self.base = self.published;
     }
 
     fn after(&self, index: u32, by: u32) -> u32 {
@@ -50,7 +70,7 @@ impl CompletionRing for Completions {
 
     fn next<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>) -> Option<&'w mut ibv_wc> {
         if self.next == self.produced {
-            self.produced = self.ring.producer();
+            self.look();
             if self.next == self.produced {
                 return None;
             }
@@ -81,6 +101,10 @@ impl CompletionRing for Completions {
             self.published = self.next;
             self.ring.publish_consumer(self.next);
         }
+    }
+
+    fn was_full(&mut self) -> bool {
+        mem::take(&mut self.was_full)
     }
 
     fn peek(&self, ahead: u32) -> Option<Unread> {

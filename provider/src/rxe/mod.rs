@@ -122,7 +122,7 @@ impl Driver for Rxe {
         if queue == Queue::Send || pair.srq().is_none() {
             pair.mark_end(queue);
         } else {
-            pair.ring_by_clapper();
+            pair.ring_by_clapper(queue);
         }
     }
 }

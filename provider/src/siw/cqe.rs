@@ -51,8 +51,14 @@ impl CompletionRing for Completions {
         }))
     }
 
-    /// Nothing: each entry was given back when it was read.
-    fn release(&mut self) {}
+    /// Each entry was given back when it was read.
+    fn release(&mut self) {
+        self.0.end_batch();
+    }
+
+    fn was_full(&mut self) -> bool {
+        self.0.was_full()
+    }
 
     fn peek(&self, ahead: u32) -> Option<Unread> {
         let cqe = self.0.peek(ahead)?;

@@ -12,7 +12,7 @@ use guest::events::{SILENCE, next_event};
 use guest::links::Device;
 use guest::scene::{Plan, SMALL, Scene};
 use guest::suite::{Case, Outcome, Stop, Suite};
-use guest::verbs::{SendWr, sys};
+use guest::verbs::{Caps, QpInit, SendWr, Transport, sys};
 
 /// Requests in each queue: more than fit into the CQ, however generously a provider rounds up what it
 /// is asked for.
@@ -35,8 +35,18 @@ pub(crate) fn add(suite: &mut Suite) {
         case(suite, device, "sends_at_death", sends_at_death).beyond_stock(LOST);
         case(suite, device, "both_on_one_cq", both_on_one).beyond_stock(LOST);
         case(suite, device, "late", late).beyond_stock(LOST);
-        case(suite, device, "messages", messages).beyond_stock(LOST);
-        case(suite, device, "sends", sends).beyond_stock(LOST);
+        for ending in Ending::ALL {
+            let name = |what| format!("small_cq/{device}/{what}/{}", ending.name());
+            suite
+                .case(name("messages"), move || messages(device, ending))
+                .beyond_stock(LOST);
+            suite
+                .case(name("shared"), move || shared(device, ending))
+                .beyond_stock(LOST);
+            suite
+                .case(name("sends"), move || sends(device, ending))
+                .beyond_stock(LOST);
+        }
         case(suite, device, "events_unread", events_unread);
     }
     case(suite, Device::Rxe, "resized", resized).beyond_stock(LOST);
@@ -131,40 +141,84 @@ fn late(device: Device) -> Outcome {
     read_events(&scene)
 }
 
-/// Messages overrun the CQ; the application hears of it, or moves the QP to ERR by itself.
-fn messages(device: Device) -> Outcome {
-    for hears in [true, false] {
-        let scene = victim(device)?;
-        scene.post_recvs(COUNT)?;
-        let message = SendWr::send(&[scene.near.sge(0, SMALL)]);
-        scene.peer().qp.post_send(&vec![message; COUNT])?;
-        end(&scene, hears)?;
+/// What the application does when its CQ is overrun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// It reads the event, and then the QP is dead.
+    Hears,
+    /// It reads no events, and moves the QP to ERR.
+    Kills,
+    /// It does nothing but poll.
+    Polls,
+}
+
+impl Ending {
+    const ALL: [Self; 3] = [Self::Hears, Self::Kills, Self::Polls];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hears => "heard_of",
+            Self::Kills => "killed",
+            Self::Polls => "polled",
+        }
+    }
+}
+
+/// Messages overrun the CQ.
+fn messages(device: Device, ending: Ending) -> Outcome {
+    let scene = victim(device)?;
+    scene.post_recvs(COUNT)?;
+    let message = SendWr::send(&[scene.near.sge(0, SMALL)]);
+    scene.peer().qp.post_send(&vec![message; COUNT])?;
+    end(&scene, ending)?;
+    scene.settle()
+}
+
+/// Messages into receives of an SRQ overrun the CQ. Those that the victim has not taken are there for
+/// another QP, and no more than those.
+fn shared(device: Device, ending: Ending) -> Outcome {
+    let plan = Plan {
+        shared: true,
+        ..SMALL_CQ
+    };
+    let scene = Scene::set(device, Death::ModifyErr, plan)?;
+    scene.post_recvs(COUNT)?;
+    let message = SendWr::send(&[scene.near.sge(0, SMALL)]);
+    scene.peer().qp.post_send(&vec![message.clone(); COUNT])?;
+    end(&scene, ending)?;
+    scene.settle()?;
+    let bench = &scene.bench;
+    let init = bench.init(Transport::Rc, Caps::default())?;
+    let heir = QpInit {
+        srq: scene.srq.clone(),
+        ..bench.init(Transport::Rc, Caps::default())?
+    };
+    let (sender, _heir) = bench.connect(&init, &heir)?;
+    for _ in scene.roll.answered(scene.recvs)..COUNT {
+        sender.post_send(std::slice::from_ref(&message))?;
+        heir.recv_cq.take_one()?.ok();
     }
     Ok(())
 }
 
 /// Sends overrun the CQ.
-fn sends(device: Device) -> Outcome {
-    for hears in [true, false] {
-        let scene = victim(device)?;
-        let write = SendWr::write(&[scene.near.sge(0, SMALL)], scene.far).signaled();
-        let list = scene.roll.sends(scene.sends, COUNT, &write);
-        scene.victim.qp.post_send(&list)?;
-        end(&scene, hears)?;
-    }
-    Ok(())
+fn sends(device: Device, ending: Ending) -> Outcome {
+    let scene = victim(device)?;
+    let write = SendWr::write(&[scene.near.sge(0, SMALL)], scene.far).signaled();
+    let list = scene.roll.sends(scene.sends, COUNT, &write);
+    scene.victim.qp.post_send(&list)?;
+    end(&scene, ending)?;
+    scene.settle()
 }
 
-/// Ends a victim whose CQ is overrun: once the application has heard of that the QP is dead, and who
-/// does not listen kills it.
-fn end(scene: &Scene, hears: bool) -> Outcome {
+fn end(scene: &Scene, ending: Ending) -> Outcome {
     overflow();
-    if hears {
-        assert_eq!(count_errors(scene)?, 1, "CQs said to be overrun");
-    } else {
-        Death::ModifyErr.inflict(scene, 0)?;
+    match ending {
+        Ending::Hears => assert_eq!(count_errors(scene)?, 1, "CQs said to be overrun"),
+        Ending::Kills => Death::ModifyErr.inflict(scene, 0)?,
+        Ending::Polls => {}
     }
-    scene.settle()
+    Ok(())
 }
 
 /// A CQ is resized while it owes more completions than it has entries.
