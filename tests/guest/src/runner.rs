@@ -31,7 +31,7 @@ const FAILED: i32 = 1;
 ///   fail there.
 /// * `--case NAME` runs one case in this very process, on devices that must exist already.
 /// * Otherwise the devices are created and each case whose name contains one of the filters runs
-///   in its own process.
+///   in its own process. A filter that fits none is a mistake, and nothing runs.
 #[must_use]
 pub fn main(suite: &Suite) -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -63,6 +63,11 @@ fn list(suite: &Suite) {
 }
 
 fn run_all(suite: &Suite, filters: &[&str]) -> ExitCode {
+    let is_idle = |filter: &&&str| !suite.cases.iter().any(|case| case.name.contains(**filter));
+    if let Some(filter) = filters.iter().find(is_idle) {
+        eprintln!("guest: no case has {filter} in its name");
+        return ExitCode::from(2);
+    }
     let links = match Links::create().and_then(|links| verbs::load_providers().map(|()| links)) {
         Ok(links) => links,
         Err(error) => {
