@@ -8,8 +8,8 @@ use std::thread;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::{
-    IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_RTS, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask,
-    ibv_qp_init_attr, ibv_qp_state,
+    IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RESET, IBV_QPS_RTS, ibv_qp, ibv_qp_attr,
+    ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state,
 };
 
 use crate::boundary::status;
@@ -241,7 +241,8 @@ impl<D: Driver> QueuePair<D> {
     }
 
     /// The state of a living QP whose kernel does not tell it (linux 6.1 `siw_verbs.c: siw_query_qp`):
-    /// connected, if the kernel takes the doorbell.
+    /// connected, if the kernel takes the doorbell. An iWARP QP begins in IDLE, which 6.12 calls INIT
+    /// (`siw_verbs.c: siw_qp_state_to_ib_qp_state`).
     fn find_out(&self, known: ibv_qp_state) -> ibv_qp_state {
         let send = lock(&self.send);
         // Under the lock, so that it does not start what a post is about to take back.
@@ -254,7 +255,7 @@ impl<D: Driver> QueuePair<D> {
         } else if rings {
             IBV_QPS_RTS
         } else {
-            known
+            known.max(IBV_QPS_INIT)
         }
     }
 }

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Runs rdma-core's Python tests, as python3-pyverbs installs them, on one device.
+
+usage: python-tests.py NAME FOLDER DEVICE
+
+A line on stdout for each test, `ok NAME/CLASS.test` or `not ok ...: reason`, and one for each class of which tests were
+skipped, with how many and why; those for one vendor's hardware count as one class. What a failed test said goes to
+stderr.
+"""
+
+import collections
+import os
+import sys
+import unittest
+
+
+class Report(unittest.TestResult):
+    """Says how each test went when it has ended."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+        self.passed = 0
+        self.bad = 0
+        self.skips = collections.defaultdict(collections.Counter)
+
+    def _case(self, test):
+        return f'{self.name}/{type(test).__name__}.{test._testMethodName}'
+
+    def _fail(self, test, error):
+        self.bad += 1
+        reason = ' '.join(str(error[1]).split()) or error[0].__name__
+        print(f'not ok {self._case(test)}: {reason[:200]}', flush=True)
+        print(self._exc_info_to_string(error, test), file=sys.stderr, flush=True)
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+        print(f'ok {self._case(test)}', flush=True)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self._fail(test, err)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self._fail(test, err)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        module = type(test).__module__.rpartition('.')[2]
+        vendor = next((vendor for vendor in ('mlx5', 'efa') if module.startswith(f'test_{vendor}')), None)
+        self.skips[vendor or type(test).__name__][reason.strip()] += 1
+
+    def end(self):
+        for kind, reasons in sorted(self.skips.items()):
+            why = '; '.join(f'{count} × {reason}' for reason, count in sorted(reasons.items()))
+            print(f'skip {self.name}/{kind}: {why}')
+        skipped = sum(sum(reasons.values()) for reasons in self.skips.values())
+        print(f'pyverbs: {self.passed} ok, {self.bad} not ok, {skipped} skipped on {self.name}', file=sys.stderr)
+        return self.bad
+
+
+def main(name, folder, device):
+    sys.path.insert(0, folder)
+    sys.path.insert(0, os.path.dirname(folder))
+    # The tests take the device from the command line.
+    sys.argv[1:] = ['--dev', device, '--port', '1']
+    from args_parser import parser
+
+    parser.parse_args()
+    suite = unittest.defaultTestLoader.loadTestsFromName('tests')
+    report = Report(name)
+    suite.run(report)
+    return report.end()
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:]) != 0)
