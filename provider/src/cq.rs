@@ -297,8 +297,11 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
             clapper: Mutex::default(),
             suspects: AtomicBool::new(false),
         });
-        // SAFETY: inside the allocation.
-        unsafe { (&raw mut (*cq.as_mut_ptr()).queue).write(queue) };
+        // SAFETY: inside the allocation. libibverbs' half, where the kernel has answered with all the room.
+        unsafe {
+            (&raw mut (*cq.as_mut_ptr()).queue).write(queue);
+            (*base).cqe = cqe;
+        }
         Ok(Box::into_raw(cq).cast())
     })
 }

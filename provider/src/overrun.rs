@@ -24,8 +24,12 @@ const SPARE: c_int = 64;
 /// The room for CQEs of a CQ that an application wants for `asked`.
 ///
 /// Each of its work requests takes one, each of its QPs two more at its death. The rest is for an
-/// application that is about to poll while its work requests complete again: it has not overrun.
+/// application that is about to poll while its work requests complete again: it has not overrun. What the
+/// kernel refuses stays refused.
 pub(crate) fn room<D: Driver>(asked: c_int) -> c_int {
+    if asked < 1 {
+        return asked;
+    }
     let room = asked.saturating_mul(2).saturating_add(SPARE);
     asked.max(room.min(D::MAX_CQE))
 }
