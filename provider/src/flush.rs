@@ -149,9 +149,10 @@ impl<D: Driver> Completions<D> {
 
     /// Whether a waiter has to be woken for what is due; it is told once. The QP `by` will do it.
     ///
-    /// A CQE that is unread came after the waiter had polled, and woke it.
+    /// In a full CQ there is no room for a bell, and who sleeps beside one has been woken.
     pub(crate) fn take_wake(&mut self, by: OwnerId) -> bool {
-        let wake = self.armed && !self.due.is_empty() && self.ring.peek(0).is_none();
+        let last = self.ring.capacity().wrapping_sub(1);
+        let wake = self.armed && !self.due.is_empty() && self.ring.peek(last).is_none();
         if wake {
             self.armed = false;
             self.belled = Some(by);
