@@ -120,7 +120,7 @@ unsafe fn judge<D: Driver>(context: &Context, event: &mut ibv_async_event) -> Ve
             }
             // SAFETY: as above.
             match unsafe { Cq::<D>::of(cq) } {
-                Some(cq) if !cq.queue.is_told_overrun(cause) => Verdict::PassedOver,
+                Some(cq) if !cq.queue.tell_overrun(cause) => Verdict::PassedOver,
                 _ => Verdict::Told,
             }
         }

@@ -133,15 +133,10 @@ impl<D: Driver> QueuePair<D> {
     ///
     /// A CQE that comes yet is passed over: what it would say is in as much doubt as what was dropped.
     pub(crate) fn claim_dropped(&self) {
-        let Some(srq) = self.srq() else { return };
         let over = D::FLUSHES_AT_ONCE || lock(&self.send).ledger.is_settled();
-        if !over || !self.recv_cq.lock().overran {
-            return;
+        if over && self.recv_cq.lock().overran {
+            self.claim();
         }
-        if let Some(claim) = lock(&srq.claims).of(self) {
-            claim.finished = true;
-        }
-        srq.look_again();
     }
 
     /// The QP is no longer dead, or no longer there; whether it had a claim.

@@ -163,6 +163,21 @@ impl<D: Driver> CompletionQueue<D> {
             .retain(|member| !std::ptr::eq(member.as_ptr(), pair));
     }
 
+    /// Does something to each of the QPs that complete here, once for each queue that does. No lock is held:
+    /// it may ask the kernel.
+    pub(crate) fn each_member(&self, act: impl Fn(&QueuePair<D>)) {
+        let mut at = 0_usize;
+        loop {
+            let Some(member) = self.lock().member_at(at) else {
+                return;
+            };
+            if let Some(pair) = member.upgrade() {
+                act(&pair);
+            }
+            at = at.wrapping_add(1);
+        }
+    }
+
     /// Whether somebody may be asleep.
     pub(crate) fn is_armed(&self) -> bool {
         self.lock().armed

@@ -16,7 +16,6 @@ use crate::cq::{CompletionQueue, Completions};
 use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver};
 use crate::lock::lock;
-use crate::queue_pair::QueuePair;
 
 /// CQEs that a CQ has room for beyond twice what was asked for: those of marks and bells.
 const SPARE: c_int = 64;
@@ -36,7 +35,7 @@ pub(crate) fn room<D: Driver>(asked: c_int) -> c_int {
 
 impl<D: Driver> CompletionQueue<D> {
     /// CQ_ERR was reaped; whether it is to be told, which it is once.
-    pub(crate) fn is_told_overrun(&self, cause: Cause) -> bool {
+    pub(crate) fn tell_overrun(&self, cause: Cause) -> bool {
         let told = mem::replace(&mut self.lock().told_overrun, true);
         self.overrun(cause);
         !told
@@ -62,19 +61,6 @@ impl<D: Driver> CompletionQueue<D> {
             pair.settle_if_quiet();
             pair.claim_dropped();
         });
-    }
-
-    fn each_member(&self, act: impl Fn(&QueuePair<D>)) {
-        let mut at = 0_usize;
-        loop {
-            let Some(member) = self.lock().member_at(at) else {
-                return;
-            };
-            if let Some(pair) = member.upgrade() {
-                act(&pair);
-            }
-            at = at.wrapping_add(1);
-        }
     }
 }
 

@@ -31,19 +31,11 @@ impl<D: Driver> CompletionQueue<D> {
         if !D::DIES_UNSEEN || !self.suspects.swap(false, Ordering::Relaxed) {
             return;
         }
-        let mut at = 0_usize;
-        loop {
-            // Without the lock while the kernel is asked.
-            let Some(member) = self.lock().member_at(at) else {
-                return;
-            };
-            if let Some(pair) = member.upgrade()
-                && self.is_to_be_asked_after(&pair)
-            {
+        self.each_member(|pair| {
+            if self.is_to_be_asked_after(pair) {
                 pair.ask_after();
             }
-            at = at.wrapping_add(1);
-        }
+        });
     }
 
     fn is_to_be_asked_after(&self, pair: &QueuePair<D>) -> bool {

@@ -175,52 +175,51 @@ fn a_receive_behind_one_that_is_unread_wakes_the_sleeper() {
     }
 }
 
-/// A CQ that another QP's completions have filled, and nobody who reads CQ_ERR.
-fn crowded(kind: Kind) -> (Setup, [Step; 6]) {
-    let setup = Setup {
-        qps: 2,
-        room: 4,
-        depth: 8,
-        reaps: false,
-        ..setup(kind)
-    };
-    let steps = [
-        Step::PostRecv { qp: 0, count: 8 },
-        kill(0),
-        Step::Run,
-        recv(1),
-        kernel(1, Act::Die),
-        Step::Run,
-    ];
-    (setup, steps)
-}
-
-/// Every CQE of its flush was dropped.
-#[test]
-fn a_death_that_a_full_cq_hides_is_found_by_polling() {
+/// Both drivers, on each kernel.
+#[track_caller]
+fn play_all(case: impl Fn(Kind) -> (Setup, Vec<Step>)) {
     for kind in RXE {
-        let (setup, steps) = crowded(kind);
+        let (setup, steps) = case(kind);
         play::<Rxe>(setup, &steps);
     }
-    let (setup, steps) = crowded(Kind::Siw);
+    let (setup, steps) = case(Kind::Siw);
     play::<Siw>(setup, &steps);
+}
+
+/// Another QP's completions have filled the CQ, every CQE of the flush was dropped, and nobody reads CQ_ERR.
+#[test]
+fn a_death_that_a_full_cq_hides_is_found_by_polling() {
+    play_all(|kind| {
+        let setup = Setup {
+            qps: 2,
+            room: 4,
+            depth: 8,
+            reaps: false,
+            ..setup(kind)
+        };
+        let steps = vec![
+            Step::PostRecv { qp: 0, count: 8 },
+            kill(0),
+            Step::Run,
+            recv(1),
+            kernel(1, Act::Die),
+            Step::Run,
+        ];
+        (setup, steps)
+    });
 }
 
 /// Their CQEs were dropped, and the ledger of an SRQ knows no order.
 #[test]
 fn receives_of_an_srq_that_a_full_cq_drops_complete() {
-    let steps = || {
+    play_all(|kind| {
+        let setup = Setup {
+            room: 4,
+            depth: 8,
+            ..shared(kind, 2)
+        };
         let mut steps = vec![Step::PostRecv { qp: 0, count: 8 }];
         steps.extend((0..8).map(|_| kernel(0, Act::Receive)));
-        steps
-    };
-    let small = |kind| Setup {
-        room: 4,
-        depth: 8,
-        ..shared(kind, 2)
-    };
-    for kind in RXE {
-        play::<Rxe>(small(kind), &steps());
-    }
-    play::<Siw>(small(Kind::Siw), &steps());
+        (setup, steps)
+    });
 }

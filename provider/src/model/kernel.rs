@@ -125,10 +125,6 @@ impl Core {
         self.last_handle
     }
 
-    fn has_overrun(&self, cq: u32) -> bool {
-        self.cqs.get(&cq).is_some_and(|cq| cq.has_overrun)
-    }
-
     fn was_crowded(&self, cq: u32) -> bool {
         self.cqs.get(&cq).is_some_and(|cq| cq.was_crowded)
     }
@@ -321,13 +317,14 @@ impl Kernel {
         self.core.fates.get(&uid).copied().unwrap_or_default()
     }
 
-    /// Whether the CQ has dropped a CQE.
+    /// Whether the provider may take the CQ for overrun.
     pub(super) fn was_crowded(&self, cq: u32) -> bool {
         self.core.was_crowded(cq)
     }
 
+    /// Whether the CQ has dropped a CQE.
     pub(super) fn has_overrun(&self, cq: u32) -> bool {
-        self.core.has_overrun(cq)
+        self.core.cqs.get(&cq).is_some_and(|cq| cq.has_overrun)
     }
 
     /// Whether no work request will succeed on the QP any more.

@@ -145,7 +145,7 @@ impl Reference {
         self.lines.get(&line).map_or(0, VecDeque::len)
     }
 
-    /// A completion was polled. `overran`: the CQ has dropped a CQE.
+    /// A completion was polled. `overran`: the provider may take the CQ for overrun.
     pub(super) fn deliver(
         &mut self,
         polled: Polled,

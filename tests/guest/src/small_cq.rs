@@ -166,12 +166,18 @@ impl Ending {
 
 /// Messages overrun the CQ.
 fn messages(device: Device, ending: Ending) -> Outcome {
-    let scene = victim(device)?;
+    flooded(device, SMALL_CQ, ending).map(drop)
+}
+
+/// A victim whose CQ messages have overrun, and which was settled.
+fn flooded(device: Device, plan: Plan, ending: Ending) -> Result<Scene, Stop> {
+    let scene = Scene::set(device, Death::ModifyErr, plan)?;
     scene.post_recvs(COUNT)?;
     let message = SendWr::send(&[scene.near.sge(0, SMALL)]);
     scene.peer().qp.post_send(&vec![message; COUNT])?;
     end(&scene, ending)?;
-    scene.settle()
+    scene.settle()?;
+    Ok(scene)
 }
 
 /// Messages into receives of an SRQ overrun the CQ. Those that the victim has not taken are there for
@@ -181,12 +187,8 @@ fn shared(device: Device, ending: Ending) -> Outcome {
         shared: true,
         ..SMALL_CQ
     };
-    let scene = Scene::set(device, Death::ModifyErr, plan)?;
-    scene.post_recvs(COUNT)?;
+    let scene = flooded(device, plan, ending)?;
     let message = SendWr::send(&[scene.near.sge(0, SMALL)]);
-    scene.peer().qp.post_send(&vec![message.clone(); COUNT])?;
-    end(&scene, ending)?;
-    scene.settle()?;
     let bench = &scene.bench;
     let init = bench.init(Transport::Rc, Caps::default())?;
     let heir = QpInit {
