@@ -4,13 +4,16 @@
 
 usage: python-tests.py NAME FOLDER DEVICE
 
-A line on stdout for each test, `ok NAME/CLASS.test` or `not ok ...: reason`, and one for each class of which tests were
-skipped, with how many and why; those for one vendor's hardware count as one class. What a failed test said goes to
-stderr.
+A line on stdout for each test, `ok NAME/CLASS.test`, `not ok ...: reason` or `skip ...: reason`; those for one vendor's
+hardware, which all skip themselves, share one. What a failed test said goes to stderr.
+
+Some tests draw attributes at random, and so fail, pass or skip. Each starts from SEED (default 0) and its own name, so
+that all providers are asked for the same.
 """
 
 import collections
 import os
+import random
 import sys
 import unittest
 
@@ -18,12 +21,13 @@ import unittest
 class Report(unittest.TestResult):
     """Says how each test went when it has ended."""
 
-    def __init__(self, name):
+    def __init__(self, name, seed):
         super().__init__()
         self.name = name
+        self.seed = seed
         self.passed = 0
         self.bad = 0
-        self.skips = collections.defaultdict(collections.Counter)
+        self.vendors = collections.defaultdict(collections.Counter)
 
     def _case(self, test):
         return f'{self.name}/{type(test).__name__}.{test._testMethodName}'
@@ -33,6 +37,10 @@ class Report(unittest.TestResult):
         reason = ' '.join(str(error[1]).split()) or error[0].__name__
         print(f'not ok {self._case(test)}: {reason[:200]}', flush=True)
         print(self._exc_info_to_string(error, test), file=sys.stderr, flush=True)
+
+    def startTest(self, test):
+        super().startTest(test)
+        random.seed(f'{self.seed}/{test.id()}')
 
     def addSuccess(self, test):
         super().addSuccess(test)
@@ -51,14 +59,18 @@ class Report(unittest.TestResult):
         super().addSkip(test, reason)
         module = type(test).__module__.rpartition('.')[2]
         vendor = next((vendor for vendor in ('mlx5', 'efa') if module.startswith(f'test_{vendor}')), None)
-        self.skips[vendor or type(test).__name__][reason.strip()] += 1
+        reason = ' '.join(reason.split())
+        if vendor:
+            self.vendors[vendor][reason] += 1
+        else:
+            print(f'skip {self._case(test)}: {reason}', flush=True)
 
     def end(self):
-        for kind, reasons in sorted(self.skips.items()):
+        for vendor, reasons in sorted(self.vendors.items()):
             why = '; '.join(f'{count} × {reason}' for reason, count in sorted(reasons.items()))
-            print(f'skip {self.name}/{kind}: {why}')
-        skipped = sum(sum(reasons.values()) for reasons in self.skips.values())
-        print(f'pyverbs: {self.passed} ok, {self.bad} not ok, {skipped} skipped on {self.name}', file=sys.stderr)
+            print(f'skip {self.name}/{vendor}: {why}')
+        counts = f'{self.passed} ok, {self.bad} not ok, {len(self.skipped)} skipped'
+        print(f'pyverbs: {counts} on {self.name}, seed {self.seed}', file=sys.stderr)
         return self.bad
 
 
@@ -71,7 +83,7 @@ def main(name, folder, device):
 
     parser.parse_args()
     suite = unittest.defaultTestLoader.loadTestsFromName('tests')
-    report = Report(name)
+    report = Report(name, os.environ.get('SEED', '0'))
     suite.run(report)
     return report.end()
 
