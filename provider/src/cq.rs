@@ -47,6 +47,10 @@ pub(crate) struct CompletionQueue<D: Driver> {
 #[derive(Debug)]
 pub(crate) struct Completions<D: Driver> {
     pub(crate) ring: D::Completions,
+    /// Where the kernel has a newer ring, as long as that could not be mapped.
+    pub(crate) moved: Option<D::CqAnswer>,
+    /// The ring was, before the kernel moved to the one that is there now.
+    pub(crate) left_full: bool,
     /// Queues that have completions due which are in no ring.
     pub(crate) due: Vec<Due>,
     /// Queues of dead QPs that are not settled.
@@ -296,6 +300,8 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
             context: ours,
             state: Mutex::new(Completions {
                 ring,
+                moved: None,
+                left_full: false,
                 due: Vec::new(),
                 dying: Vec::new(),
                 chores: Vec::new(),

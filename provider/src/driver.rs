@@ -35,6 +35,8 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
     const CONNECTS_UNSEEN: bool;
     /// The most CQEs that a CQ can have room for.
     const MAX_CQE: c_int;
+    /// The kernel gives a CQ a ring of another size, and carries the unread CQEs over.
+    const RESIZES_CQS: bool;
     /// A destroyed QP's number may be given to the next one at once.
     const REUSES_QP_NUMBERS: bool;
     /// When the move to ERR returns, the kernel has flushed what it will ever flush, and flushes no
@@ -58,8 +60,8 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
     type MrRequest: FromZeros + IntoBytes;
     /// The driver's part of the answer to it.
     type MrAnswer: FromZeros;
-    /// The driver's part of the answer to creating a CQ.
-    type CqAnswer: FromZeros + Debug;
+    /// The driver's part of the answer to creating a CQ, and to resizing one.
+    type CqAnswer: FromZeros + Debug + Send;
     /// The driver's part of the answer to creating a QP.
     type QpAnswer: FromZeros + Debug;
     /// The driver's part of the answer to creating an SRQ.
@@ -74,7 +76,7 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
     /// How an SRQ's ring is replaced.
     type Resize: SrqResize<Self::Recvs>;
 
-    /// Maps a new CQ's ring.
+    /// Maps the ring of a CQ that is new, or has got another size.
     ///
     /// # Errors
     ///

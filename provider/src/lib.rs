@@ -52,6 +52,7 @@ mod qp;
 mod qp_state;
 mod queue_pair;
 mod register;
+mod resize_cq;
 mod ring;
 mod rxe;
 mod silence;

@@ -9,7 +9,8 @@ use rdma_core_sys::ContextOps;
 use crate::driver::Driver;
 use crate::rxe::Rxe;
 use crate::{
-    ah, async_event, context, cq, mr, mw, pd, poll_cq, post_recv, post_send, qp, qp_state, srq,
+    ah, async_event, context, cq, mr, mw, pd, poll_cq, post_recv, post_send, qp, qp_state,
+    resize_cq, srq,
 };
 
 /// The table for the devices of one driver.
@@ -26,6 +27,7 @@ pub(crate) fn table<D: Driver>() -> ContextOps {
         create_cq: Some(cq::create::<D>),
         req_notify_cq: Some(cq::req_notify::<D>),
         destroy_cq: Some(cq::destroy::<D>),
+        resize_cq: Some(resize_cq::resize_cq::<D>),
         poll_cq: Some(poll_cq::poll_cq::<D>),
         create_srq: Some(srq::create::<D>),
         modify_srq: Some(srq::modify::<D>),

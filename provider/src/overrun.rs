@@ -67,6 +67,7 @@ impl<D: Driver> CompletionQueue<D> {
 impl<D: Driver> Completions<D> {
     /// Whether a CQE may have been dropped that nothing else tells of.
     pub(crate) fn is_found_full(&mut self) -> bool {
-        self.ring.was_full() && self.ring.capacity() > self.asked.saturating_mul(2)
+        let was_full = self.ring.was_full() | mem::take(&mut self.left_full);
+        was_full && self.ring.capacity() > self.asked.saturating_mul(2)
     }
 }

@@ -98,6 +98,7 @@ impl<D: Driver> CompletionQueue<D> {
                 Some(early) => slot.write(early.0),
                 None => match state.ring.next(slot) {
                     Some(entry) => entry,
+                    None if state.follow(&self.context) => continue,
                     None if state.dying.is_empty() => {
                         self.found_nothing(state);
                         break;

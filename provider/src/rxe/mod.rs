@@ -42,6 +42,8 @@ impl Driver for Rxe {
     const CONNECTS_UNSEEN: bool = false;
     /// `RXE_MAX_CQE` (linux 6.1, 6.12 `rxe_param.h`).
     const MAX_CQE: c_int = (1 << 15) - 1;
+    /// linux 6.1, 6.12 `rxe_queue.c: rxe_queue_resize`.
+    const RESIZES_CQS: bool = true;
     /// Numbers are given out cyclically (linux 6.1 `rxe_pool.c: rxe_alloc`).
     const REUSES_QP_NUMBERS: bool = false;
     /// Tasks flush (linux 6.1, 6.12 `rxe_qp.c: rxe_qp_error`).
@@ -56,6 +58,7 @@ impl Driver for Rxe {
     type ContextAnswer = ();
     type MrRequest = ();
     type MrAnswer = ();
+    /// `rxe::ResizeCqResp` is the same.
     type CqAnswer = rxe::CreateCqResp;
     type QpAnswer = rxe::CreateQpResp;
     type SrqAnswer = rxe::CreateSrqResp;

@@ -34,6 +34,8 @@ impl Driver for Siw {
     const CONNECTS_UNSEEN: bool = true;
     /// `SIW_MAX_CQ` entries (linux 6.1, 6.12 `siw.h`, `siw_main.c`).
     const MAX_CQE: c_int = 100 << 15;
+    /// linux 6.1, 6.12 `siw_main.c: siw_device_ops` has no `resize_cq`.
+    const RESIZES_CQS: bool = false;
     /// The lowest free number is given out (linux 6.1 `siw_qp.c: siw_qp_add`).
     const REUSES_QP_NUMBERS: bool = true;
     /// Under the state lock (linux 6.1, 6.12 `siw_verbs.c: siw_verbs_modify_qp`).

@@ -2,7 +2,7 @@
 
 //! Answers to uverbs commands in which a driver says where a ring can be mapped.
 //!
-//! These are the answers to the creation of a CQ, QP or SRQ, and what rxe writes to the address in
+//! These are the answers to the creation of a CQ, QP or SRQ and to the resize of a CQ, and what rxe writes to the address in
 //! the driver's part of a change of an SRQ.
 
 use std::ptr;
@@ -69,6 +69,10 @@ pub(crate) unsafe fn ring_place(command: *const std::ffi::c_void) -> Option<(*mu
             let answer = find(UHW_OUT)?;
             Some((memory(answer.data)?, usize::from(answer.len)))
         }
+        (DEVICE, INVOKE_WRITE) if find(WRITE_CMD)?.data == RESIZE_CQ => {
+            let answer = find(UHW_OUT)?;
+            Some((memory(answer.data)?, usize::from(answer.len)))
+        }
         (DEVICE, INVOKE_WRITE) if find(WRITE_CMD)?.data == MODIFY_SRQ => Some((
             memory(find(UHW_IN)?.data)?,
             size_of::<kernel_abi::rxe::MmapInfo>(),
@@ -77,6 +81,7 @@ pub(crate) unsafe fn ring_place(command: *const std::ffi::c_void) -> Option<(*mu
     }
 }
 
+const RESIZE_CQ: u64 = kernel_abi::uverbs::CMD_RESIZE_CQ as u64;
 const MODIFY_SRQ: u64 = kernel_abi::uverbs::CMD_MODIFY_SRQ as u64;
 
 fn memory(address: u64) -> Option<*mut u8> {

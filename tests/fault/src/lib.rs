@@ -7,13 +7,14 @@
 //! | `LASTWQE_FAULT` | what happens |
 //! |---|---|
 //! | `mmap:N` | the `N`th `mmap` of a uverbs file fails with [`MMAP_ERRNO`] |
+//! | `mmap:N-M` | so do those after it, up to the `M`th |
 //! | `ring:N:SCRIBBLE` | the `N`th ring mapped from a uverbs file is scribbled over before the provider sees it |
 //! | `answer:N:SCRIBBLE` | so is the driver's part of the `N`th answer that says where a ring is |
 //! | `private_abi` | libibverbs has no `verbs_register_driver_*` to look up |
 //! | `layout` | its `verbs_set_ops`, if looked up, sets nothing, so that no layout can be measured |
 //! | `kernel_abi` | every device has a user ABI version beyond what any provider knows |
 //!
-//! A fault with an `N` strikes once and removes the variable, which is looked at each time: the same
+//! A fault with an `N` strikes once, or `M - N + 1` times, and removes the variable, which is looked at each time: the same
 //! verb succeeds afterwards, and a process that sets the variable again suffers another fault. `N`
 //! counts from 1, which is the next. All of this is for a process with one thread.
 //!

@@ -42,14 +42,18 @@ pub(crate) fn struck(event: Event) -> Option<Scribble> {
     static SEEN: AtomicU32 = AtomicU32::new(0);
     let wanted = env::var(VARIABLE).ok()?;
     // A fault that never strikes would prove whatever the test says.
-    let (when, nth, scribble) = parse(&wanted).unwrap_or_else(|| process::abort());
+    let (when, times, scribble) = parse(&wanted).unwrap_or_else(|| process::abort());
     if when != event {
         return None;
     }
-    if let Some(nth) = nth {
+    if let Some((first, last)) = times {
         // Relaxed: the process has one thread.
-        if SEEN.fetch_add(1, Ordering::Relaxed).wrapping_add(1) < nth {
+        let seen = SEEN.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        if seen < first {
             return None;
+        }
+        if seen < last {
+            return Some(scribble);
         }
         SEEN.store(0, Ordering::Relaxed);
         // SAFETY: the process has one thread, so nobody reads the environment meanwhile.
@@ -58,14 +62,22 @@ pub(crate) fn struck(event: Event) -> Option<Scribble> {
     Some(scribble)
 }
 
-/// The event, its number if it is counted, and what is written.
-fn parse(wanted: &str) -> Option<(Event, Option<u32>, Scribble)> {
+/// The first and the last of an event's numbers at which it strikes.
+type Times = (u32, u32);
+
+/// The event, its first and last number if it is counted, and what is written.
+fn parse(wanted: &str) -> Option<(Event, Option<Times>, Scribble)> {
     let words: Vec<&str> = wanted.split(':').collect();
-    let number = |word: &str| word.parse().ok().filter(|n| *n > 0);
+    let number = |word: &str| word.parse().ok().filter(|n: &u32| *n > 0);
+    let once = |word: &str| number(word).map(|nth| (nth, nth));
+    let times = |word: &str| match word.split_once('-') {
+        Some((first, last)) => Some((number(first)?, number(last)?)),
+        None => once(word),
+    };
     Some(match *words.as_slice() {
-        ["mmap", nth] => (Event::Mmap, Some(number(nth)?), Scribble::Nothing),
-        ["ring", nth, how] => (Event::Ring, Some(number(nth)?), Scribble::parse(how)?),
-        ["answer", nth, how] => (Event::Answer, Some(number(nth)?), Scribble::parse(how)?),
+        ["mmap", nth] => (Event::Mmap, Some(times(nth)?), Scribble::Nothing),
+        ["ring", nth, how] => (Event::Ring, Some(once(nth)?), Scribble::parse(how)?),
+        ["answer", nth, how] => (Event::Answer, Some(once(nth)?), Scribble::parse(how)?),
         ["private_abi"] => (Event::PrivateAbi, None, Scribble::Nothing),
         ["layout"] => (Event::Layout, None, Scribble::Nothing),
         ["kernel_abi"] => (Event::KernelAbi, None, Scribble::Nothing),

@@ -20,6 +20,7 @@ mod leaks;
 mod races;
 mod recycle;
 mod refused;
+mod resize_cq;
 mod served_by;
 mod shared;
 mod signs;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     shared::add(&mut suite);
     recycle::add(&mut suite);
     small_cq::add(&mut suite);
+    resize_cq::add(&mut suite);
     truth::add(&mut suite);
     event_semantics::add(&mut suite);
     races::add(&mut suite);

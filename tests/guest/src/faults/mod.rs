@@ -8,7 +8,8 @@
 mod creations;
 mod holdings;
 mod libfault;
-mod resizes;
+mod resize_cq;
+mod resize_srq;
 mod unserved;
 
 use guest::pair::Bench;
@@ -21,7 +22,8 @@ const BELIEVES: &str = "whatever the kernel says of a ring is believed";
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
     creations::add(suite);
-    resizes::add(suite);
+    resize_cq::add(suite);
+    resize_srq::add(suite);
     unserved::add(suite);
 }
 

@@ -154,10 +154,16 @@ impl Cq {
     /// # Errors
     ///
     /// The errno of `ibv_resize_cq`.
-    pub fn resize(&self, entries: usize) -> io::Result<()> {
-        let entries = c_int::try_from(entries).map_err(io::Error::other)?;
+    pub fn resize(&self, entries: c_int) -> io::Result<()> {
         // SAFETY: the CQ is alive.
         check(unsafe { sys::ibv_resize_cq(self.raw(), entries) })
+    }
+
+    /// How many entries it says that it has.
+    #[must_use]
+    pub fn entries(&self) -> c_int {
+        // SAFETY: the CQ is alive.
+        unsafe { (*self.raw()).cqe }
     }
 
     /// Asks for an event with the next completion, or with the next solicited one.
