@@ -31,6 +31,7 @@
 pub mod calls;
 pub mod decline;
 mod discovery;
+pub mod extended;
 pub mod generation;
 pub mod inline;
 pub mod library;

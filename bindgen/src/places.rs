@@ -62,8 +62,8 @@ pub(crate) const BEFORE: &[(Op, usize)] = &[
     (Op::open_qp, 8),
     (Op::create_flow, 10),
     (Op::destroy_flow, 12),
-    (Op::query_device_ex, 13),
-    (Op::query_rt_values, 16),
+    (Op::query_device_ex, QUERY_DEVICE_EX),
+    (Op::query_rt_values, QUERY_RT_VALUES),
     (Op::create_wq, 17),
     (Op::modify_wq, 18),
     (Op::destroy_wq, 19),
@@ -94,6 +94,16 @@ pub(crate) const BEFORE: &[(Op, usize)] = &[
     (Op::alloc_buf, 45),
     (Op::free_buf, 46),
 ];
+
+/// Words from the start of the `ibv_context` back to `verbs_context.query_device_ex`.
+pub(crate) const QUERY_DEVICE_EX: usize = 13;
+
+/// Words from the start of the `ibv_context` back to `verbs_context.create_cq_ex`, where libibverbs has a
+/// function of its own, whatever the provider installs.
+pub(crate) const CREATE_CQ_EX: usize = 15;
+
+/// Words from the start of the `ibv_context` back to `verbs_context.query_rt_values`.
+pub(crate) const QUERY_RT_VALUES: usize = 16;
 
 /// Words from the start of the `ibv_context` back to `verbs_context.sz`, its own size in bytes.
 pub(crate) const SIZE: usize = 1;

@@ -24,6 +24,7 @@ use crate::driver::Driver;
 use crate::errno::{Errno, Result};
 use crate::lock::lock;
 use crate::owners::Owners;
+use crate::query_rt_values::describe_clock;
 use crate::queue_pair::QueuePair;
 
 /// What the objects of one open device share.
@@ -286,6 +287,8 @@ pub(crate) unsafe extern "C" fn query_device_ex<D: Driver>(
         // SAFETY: the caller's attributes begin with the 64 bytes of `orig_attr.fw_ver`, which
         // `attributes_size` covers in every release (`ibv_cmd_query_device_any` checks).
         unsafe { attributes.cast::<[u8; 64]>().write(text) };
+        // SAFETY: the caller's attributes.
+        unsafe { describe_clock(attributes, attributes_size) };
         if D::MARKS_AHEAD {
             // One entry of a queue is for the mark.
             // SAFETY: the caller's attributes, as above.

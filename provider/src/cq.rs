@@ -24,12 +24,15 @@ use crate::lock::lock;
 use crate::object;
 use crate::overrun::room;
 use crate::queue_pair::QueuePair;
+use crate::start_poll::Batch;
 
 /// A CQ: libibverbs' half, then ours.
 #[repr(C)]
 pub(crate) struct Cq<D: Driver> {
     base: UnsafeCell<verbs_cq>,
     pub(crate) queue: Arc<CompletionQueue<D>>,
+    /// Of an extended CQ.
+    pub(crate) batch: Batch,
 }
 
 /// What a CQ's QPs share with it. They hold it too, so that it outlives them.
@@ -90,6 +93,7 @@ impl<D: Driver> fmt::Debug for Cq<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cq")
             .field("queue", &self.queue)
+            .field("batch", &self.batch)
             .finish_non_exhaustive()
     }
 }
@@ -321,6 +325,7 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
         // SAFETY: inside the allocation. libibverbs' half, where the kernel has answered with all the room.
         unsafe {
             (&raw mut (*cq.as_mut_ptr()).queue).write(queue);
+            (&raw mut (*cq.as_mut_ptr()).batch).write(Batch::default());
             (*base).cqe = cqe;
         }
         Ok(Box::into_raw(cq).cast())

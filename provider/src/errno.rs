@@ -13,6 +13,7 @@ pub(crate) type Result<T> = std::result::Result<T, Errno>;
 impl Errno {
     pub(crate) const EINVAL: Self = Self(libc::EINVAL);
     pub(crate) const EIO: Self = Self(libc::EIO);
+    pub(crate) const ENOENT: Self = Self(libc::ENOENT);
     pub(crate) const ENOTCONN: Self = Self(libc::ENOTCONN);
     pub(crate) const ENOMEM: Self = Self(libc::ENOMEM);
     pub(crate) const EOPNOTSUPP: Self = Self(libc::EOPNOTSUPP);

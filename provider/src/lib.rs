@@ -6,7 +6,7 @@
 //!
 //! * post → ring → kernel: [`post_send`] and [`post_recv`], the driver's `send` and `recv`
 //!   ([`rxe`], [`siw`]), [`ledger`], [`ring`], [`doorbell`].
-//! * kernel → ring → poll: [`poll_cq`], the driver's `cqe`, [`cookie`], [`owners`], [`ledger`].
+//! * kernel → ring → poll: [`poll_cq`] or [`start_poll`], the driver's `cqe`, [`cookie`], [`owners`], [`ledger`].
 //! * sign of death → flush → completion: [`poll_cq`], [`async_event`], [`qp_state`], [`post_send`],
 //!   [`post_recv`] or [`silence`], then [`death`], [`flush`], and [`bell`] for who sleeps.
 //! * event → application: [`async_event`], [`last_wqe`], [`claim`], [`announcer`].
@@ -28,6 +28,7 @@ mod clapper;
 mod context;
 mod cookie;
 mod cq;
+mod cq_ex;
 mod death;
 mod doorbell;
 mod driver;
@@ -50,7 +51,9 @@ mod post_recv;
 mod post_send;
 mod qp;
 mod qp_state;
+mod query_rt_values;
 mod queue_pair;
+mod read_wc;
 mod register;
 mod resize_cq;
 mod ring;
@@ -58,4 +61,6 @@ mod rxe;
 mod silence;
 mod siw;
 mod srq;
+mod start_poll;
+mod turn;
 mod wr;

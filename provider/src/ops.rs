@@ -9,14 +9,15 @@ use rdma_core_sys::ContextOps;
 use crate::driver::Driver;
 use crate::rxe::Rxe;
 use crate::{
-    ah, async_event, context, cq, mr, mw, pd, poll_cq, post_recv, post_send, qp, qp_state,
-    resize_cq, srq,
+    ah, async_event, context, cq, cq_ex, mr, mw, pd, poll_cq, post_recv, post_send, qp, qp_state,
+    query_rt_values, resize_cq, srq,
 };
 
 /// The table for the devices of one driver.
 pub(crate) fn table<D: Driver>() -> ContextOps {
     ContextOps {
         query_device_ex: Some(context::query_device_ex::<D>),
+        query_rt_values: Some(query_rt_values::query_rt_values),
         query_port: Some(context::query_port),
         free_context: Some(context::close),
         async_event: Some(async_event::async_event::<D>),
@@ -25,6 +26,7 @@ pub(crate) fn table<D: Driver>() -> ContextOps {
         reg_mr: Some(mr::reg::<D>),
         dereg_mr: Some(mr::dereg),
         create_cq: Some(cq::create::<D>),
+        create_cq_ex: Some(cq_ex::create::<D>),
         req_notify_cq: Some(cq::req_notify::<D>),
         destroy_cq: Some(cq::destroy::<D>),
         resize_cq: Some(resize_cq::resize_cq::<D>),

@@ -50,8 +50,16 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
         }
         // SAFETY: the caller has room for `num_entries` of them there.
         let wc = unsafe { slice::from_raw_parts_mut(wc.cast::<MaybeUninit<ibv_wc>>(), room) };
-        Ok(cq.queue.poll(wc))
+        Ok(cq.queue.poll(wc, GiveBack::AtOnce))
     })
+}
+
+/// When the places of CQEs that were read go back to the kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GiveBack {
+    AtOnce,
+    /// When a batch ends.
+    AtTheEnd,
 }
 
 /// What became of a CQE.
@@ -67,12 +75,14 @@ enum Settled {
 
 impl<D: Driver> CompletionQueue<D> {
     /// Fills `wc` as far as there are completions, in order; how many.
-    fn poll(&self, wc: &mut [MaybeUninit<ibv_wc>]) -> usize {
+    pub(crate) fn poll(&self, wc: &mut [MaybeUninit<ibv_wc>], give_back: GiveBack) -> usize {
         let mut filled = 0;
         loop {
             let mut state = self.lock();
             filled = self.fill(&mut state, wc, filled);
-            state.ring.release();
+            if give_back == GiveBack::AtOnce {
+                state.ring.release();
+            }
             if state.is_found_full() {
                 drop(state);
                 self.overrun(Cause::Overrun);

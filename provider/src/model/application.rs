@@ -9,8 +9,8 @@ use std::sync::{Arc, MutexGuard};
 
 use rdma_core_sys::provider::private_data;
 use rdma_core_sys::{
-    IBV_QPT_RC, ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_srq,
-    ibv_srq_attr, ibv_srq_init_attr,
+    IBV_QPT_RC, IBV_WC_EX_WITH_QP_NUM, ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_cap,
+    ibv_qp_init_attr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
 };
 
 use super::calls::{self, Device};
@@ -22,7 +22,7 @@ use super::whims::Whims;
 use crate::context::{self, Context};
 use crate::driver::Driver;
 use crate::lock::lock;
-use crate::{cq, pd, qp, srq};
+use crate::{cq, cq_ex, pd, qp, srq};
 
 /// A CQ, and who waits for it.
 #[derive(Debug)]
@@ -62,6 +62,8 @@ pub(super) struct Application<D: Driver> {
     pub(super) qps: Vec<Qp>,
     pub(super) reference: Reference,
     pub(super) setup: Setup,
+    /// How often it has polled.
+    pub(super) polls: u32,
     /// Near the end: no QP lives.
     pub(super) killed_all: bool,
     last_uid: Uid,
@@ -89,6 +91,7 @@ impl<D: Driver> Application<D> {
             qps: Vec::new(),
             reference: Reference::default(),
             setup,
+            polls: 0,
             killed_all: false,
             last_uid: 0x1000,
             last_qp: 0,
@@ -120,8 +123,11 @@ impl<D: Driver> Application<D> {
         // SAFETY: an open context.
         let cq = unsafe { cq::create_with_room::<D>(self.context, 1, room, ptr::null_mut(), 0) };
         expect(!cq.is_null(), || "no CQ".into())?;
-        // SAFETY: just created.
-        let handle = unsafe { (*cq).handle };
+        // SAFETY: just created, known to nobody else.
+        let handle = unsafe {
+            cq_ex::extend::<D>(cq, IBV_WC_EX_WITH_QP_NUM.into(), false);
+            (*cq).handle
+        };
         self.cqs.push(Cq {
             cq,
             handle,

@@ -11,6 +11,7 @@
 
 mod async_events;
 mod bad_input;
+mod cq_ex;
 mod event_semantics;
 mod fake_events;
 mod faults;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
     recycle::add(&mut suite);
     small_cq::add(&mut suite);
     resize_cq::add(&mut suite);
+    cq_ex::add(&mut suite);
     truth::add(&mut suite);
     event_semantics::add(&mut suite);
     races::add(&mut suite);

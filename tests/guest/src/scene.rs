@@ -13,6 +13,7 @@ use crate::roll::{LineId, Roll};
 use crate::suite::{Outcome, Stop};
 use crate::verbs::{
     AsyncEvent, Caps, CompChannel, Context, Cq, Mr, QpInit, Remote, SendWr, Srq, Transport,
+    attributes_ex, sys,
 };
 
 /// Bytes of a small message.
@@ -31,6 +32,8 @@ pub struct Plan {
     pub one_cq: bool,
     /// The victim takes its receives from an SRQ.
     pub shared: bool,
+    /// Its CQs are extended ones, which are polled in batches.
+    pub extended: bool,
     /// Entries of each of its CQs.
     pub cq_depth: usize,
     /// Entries of each queue of both ends.
@@ -42,6 +45,7 @@ impl Plan {
     pub const PLAIN: Self = Self {
         one_cq: false,
         shared: false,
+        extended: false,
         cq_depth: 256,
         queue_depth: DEPTH,
     };
@@ -49,6 +53,12 @@ impl Plan {
     /// One CQ.
     pub const ONE_CQ: Self = Self {
         one_cq: true,
+        ..Self::PLAIN
+    };
+
+    /// With extended CQs.
+    pub const EXTENDED: Self = Self {
+        extended: true,
         ..Self::PLAIN
     };
 
@@ -287,10 +297,18 @@ fn victim(
         true => Some(Srq::create(&bench.pd, plan.queue_depth, 1)?),
         false => None,
     };
-    let send_cq = Cq::on_channel(channel, plan.cq_depth)?;
+    let cq = || match plan.extended {
+        true => {
+            let entries = u32::try_from(plan.cq_depth)?;
+            let attributes = attributes_ex(entries, sys::IBV_WC_STANDARD_FLAGS);
+            Ok::<_, Stop>(Cq::create_ex(&bench.context, Some(channel), attributes)?)
+        }
+        false => Ok(Cq::on_channel(channel, plan.cq_depth)?),
+    };
+    let send_cq = cq()?;
     let recv_cq = match plan.one_cq {
         true => Arc::clone(&send_cq),
-        false => Cq::on_channel(channel, plan.cq_depth)?,
+        false => cq()?,
     };
     let init = QpInit {
         transport: Transport::Rc,

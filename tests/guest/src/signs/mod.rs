@@ -70,19 +70,30 @@ fn ignored(device: Device, _: Death) -> Option<&'static str> {
 
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
+    each_death(suite, "signs", Plan::PLAIN, |_| None);
+    special::add(suite);
+}
+
+/// Adds each part for each death to `theme`, with victims built after `plan`, and what the stock provider
+/// lacks for that.
+pub(crate) fn each_death(
+    suite: &mut Suite,
+    theme: &str,
+    plan: Plan,
+    stock_lacks: fn(Device) -> Option<&'static str>,
+) {
     for device in Device::ALL {
         for &death in Death::all(device) {
             for part in PARTS {
-                let name = format!("signs/{device}/{}/{}", death.name(), part.name);
+                let name = format!("{theme}/{device}/{}/{}", death.name(), part.name);
                 suite
                     .case(name, move || {
-                        (part.play)(&Scene::set(device, death, Plan::PLAIN)?, death)
+                        (part.play)(&Scene::set(device, death, plan)?, death)
                     })
-                    .beyond_stock((part.stock_fault)(device, death));
+                    .beyond_stock(stock_lacks(device).or((part.stock_fault)(device, death)));
             }
         }
     }
-    special::add(suite);
 }
 
 /// Full queues when the QP dies, and an application that only polls.

@@ -102,6 +102,33 @@ impl Context {
         Ok(unsafe { attributes.assume_init() })
     }
 
+    /// All that the device says of itself.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_query_device_ex`.
+    pub fn attributes(&self) -> io::Result<sys::ibv_device_attr_ex> {
+        let mut attributes = sys::ibv_device_attr_ex::default();
+        // SAFETY: the context is open.
+        check(unsafe { sys::extended::query_device_ex(self.raw(), &mut attributes) })?;
+        Ok(attributes)
+    }
+
+    /// What the device says of the values that `comp_mask` names.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_query_rt_values_ex`.
+    pub fn rt_values(&self, comp_mask: u32) -> io::Result<sys::ibv_values_ex> {
+        let mut values = sys::ibv_values_ex {
+            comp_mask,
+            ..Default::default()
+        };
+        // SAFETY: the context is open.
+        check(unsafe { sys::extended::query_rt_values_ex(self.raw(), &mut values) })?;
+        Ok(values)
+    }
+
     /// Index of the GID that carries `address`; RoCEv2 uses the IPv4-mapped form.
     ///
     /// # Errors

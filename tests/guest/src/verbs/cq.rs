@@ -20,6 +20,8 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 #[derive(Debug)]
 pub struct Cq {
     raw: NonNull<sys::ibv_cq>,
+    /// It is an extended one, and polled as such.
+    is_extended: bool,
     channel: Option<Arc<CompChannel>>,
     _context: Arc<Context>,
 }
@@ -60,6 +62,30 @@ impl Cq {
             object(unsafe { sys::ibv_create_cq(context.raw(), entries, none(), raw_channel, 0) })?;
         Ok(Arc::new(Self {
             raw,
+            is_extended: false,
+            channel: channel.cloned(),
+            _context: Arc::clone(context),
+        }))
+    }
+
+    /// Creates an extended CQ, whose events go to `channel` if there is one. [`Self::poll`] polls it in
+    /// batches, and reads the fields that `attributes` ask for; the others are 0.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_create_cq_ex`.
+    pub fn create_ex(
+        context: &Arc<Context>,
+        channel: Option<&Arc<CompChannel>>,
+        mut attributes: sys::ibv_cq_init_attr_ex,
+    ) -> io::Result<Arc<Self>> {
+        attributes.channel = channel.map_or(none(), |channel| channel.raw());
+        // SAFETY: context and channel are alive and belong together.
+        let raw =
+            object(unsafe { sys::extended::create_cq_ex(context.raw(), &raw mut attributes) })?;
+        Ok(Arc::new(Self {
+            raw: raw.cast(),
+            is_extended: true,
             channel: channel.cloned(),
             _context: Arc::clone(context),
         }))
@@ -83,6 +109,19 @@ impl Cq {
     ///
     /// What `ibv_poll_cq` returns when it fails, as a positive errno if it is one.
     pub fn poll(&self, room: &mut [Wc]) -> io::Result<usize> {
+        if self.is_extended {
+            self.poll_batch(room)
+        } else {
+            self.poll_plainly(room)
+        }
+    }
+
+    /// As [`Self::poll`], by `ibv_poll_cq`, also of an extended CQ.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::poll`].
+    pub fn poll_plainly(&self, room: &mut [Wc]) -> io::Result<usize> {
         let entries = c_int::try_from(room.len()).map_err(io::Error::other)?;
         // SAFETY: the CQ is alive, and the room holds `entries` completions: `Wc` is a transparent
         // `ibv_wc`.

@@ -7,6 +7,7 @@
 //! fails panics: an object that cannot be destroyed is a finding, not noise.
 
 mod address;
+mod batch;
 mod channel;
 mod cm;
 mod context;
@@ -30,6 +31,7 @@ use std::time::Duration;
 pub use rdma_core_sys as sys;
 
 pub use address::{Ah, route_to};
+pub use batch::{Batch, attributes_ex};
 pub use channel::{CompChannel, CqEvent};
 pub use cm::{CmChannel, CmEvent, CmId};
 pub use context::{Context, load_providers};

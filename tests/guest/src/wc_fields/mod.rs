@@ -12,6 +12,8 @@ mod success;
 
 use guest::suite::Suite;
 
+pub(crate) use success::{datagram, each_opcode, operations, with_inv};
+
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
     success::add(suite);

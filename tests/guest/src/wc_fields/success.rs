@@ -10,15 +10,19 @@ use guest::verbs::{Ah, Mr, Mw, RecvWr, SendWr, Transport, Wc, sys};
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
         suite.case(format!("wc_fields/{device}/rc/each_opcode"), move || {
-            each_opcode(device)
+            each_opcode(&Pair::new(device, Transport::Rc)?)
         });
         suite.case(format!("wc_fields/{device}/rc/wr_id"), move || {
             wr_id(device)
         });
     }
-    suite.case("wc_fields/rxe/ud/each_opcode", datagram);
+    suite.case("wc_fields/rxe/ud/each_opcode", || {
+        datagram(&Pair::new(Device::Rxe, Transport::Ud)?)
+    });
     suite
-        .case("wc_fields/rxe/rc/with_inv", with_inv)
+        .case("wc_fields/rxe/rc/with_inv", || {
+            with_inv(&Pair::new(Device::Rxe, Transport::Rc)?)
+        })
         .beyond_stock("the kernel's IB_WC_WITH_INVALIDATE (4) arrives as IBV_WC_IP_CSUM_OK");
 }
 
@@ -60,20 +64,21 @@ fn compare(device: Device, what: &str, wc: Wc, expected: &Fields) {
 }
 
 /// An operation, and what it says when it has succeeded.
-struct Operation<'m> {
-    name: &'static str,
-    wr: SendWr<'m>,
+pub(crate) struct Operation<'m> {
+    pub(crate) name: &'static str,
+    pub(crate) wr: SendWr<'m>,
     /// `opcode`, `byte_len` and `wc_flags` of the sender's completion.
     sent: (u32, u32, u32),
     /// `opcode`, `wc_flags` and immediate data of the receiver's completion, if it has one.
-    received: Option<(u32, u32, u32)>,
+    pub(crate) received: Option<(u32, u32, u32)>,
 }
 
 const IMM: u32 = 0x8123_4567;
 
 const LEN: u32 = 24;
 
-fn operations<'m>(device: Device, from: &'m Mr, to: &Mr) -> Vec<Operation<'m>> {
+/// All operations of an RC QP on `device`.
+pub(crate) fn operations<'m>(device: Device, from: &'m Mr, to: &Mr) -> Vec<Operation<'m>> {
     let sge = [from.sge(0, LEN as usize)];
     let word = from.sge(0, 8);
     let remote = to.remote(0);
@@ -139,8 +144,9 @@ fn operations<'m>(device: Device, from: &'m Mr, to: &Mr) -> Vec<Operation<'m>> {
     all
 }
 
-fn each_opcode(device: Device) -> Outcome {
-    let pair = Pair::new(device, Transport::Rc)?;
+/// What each operation of an RC pair says.
+pub(crate) fn each_opcode(pair: &Pair) -> Outcome {
+    let device = pair.bench.device;
     let (from, to) = (pair.bench.memory(64)?, pair.bench.memory(64)?);
     for (wr_id, operation) in (100..).zip(operations(device, &from, &to)) {
         if operation.received.is_some() {
@@ -209,8 +215,8 @@ fn wr_id(device: Device) -> Outcome {
     Ok(())
 }
 
-fn datagram() -> Outcome {
-    let pair = Pair::new(Device::Rxe, Transport::Ud)?;
+/// What the operations of a UD pair say.
+pub(crate) fn datagram(pair: &Pair) -> Outcome {
     let ah = Ah::create(&pair.bench.pd, Device::Rxe.address())?;
     let (from, to) = (pair.bench.memory(64)?, pair.bench.memory(128)?);
     let (sender, receiver) = (pair.a.qp.number(), pair.b.qp.number());
@@ -254,8 +260,7 @@ fn datagram() -> Outcome {
 }
 
 /// The receiver of a SEND_WITH_INV learns which key has gone.
-fn with_inv() -> Outcome {
-    let pair = Pair::new(Device::Rxe, Transport::Rc)?;
+pub(crate) fn with_inv(pair: &Pair) -> Outcome {
     let from = pair.bench.memory(64)?;
     let access = sys::IBV_ACCESS_LOCAL_WRITE | sys::IBV_ACCESS_MW_BIND;
     let to = Mr::register(&pair.bench.pd, 64, access | sys::IBV_ACCESS_REMOTE_WRITE)?;
