@@ -14,7 +14,7 @@ use std::thread;
 use guest::links::Device;
 use guest::pair::{Bench, Pair};
 use guest::suite::{Outcome, Stop, Suite, remark};
-use guest::verbs::{Caps, CompChannel, Cq, Mr, RecvWr, SendWr, Transport};
+use guest::verbs::{Caps, CompChannel, Cq, Mr, RecvWr, SendWr, Transport, attributes_ex};
 
 /// Set in the process that strace watches.
 const WATCHED: &str = "GUEST_WATCHED";
@@ -23,10 +23,11 @@ const WATCHED: &str = "GUEST_WATCHED";
 const CALLS: u32 = 60;
 
 /// What is counted, and how many system calls of stock rxe and stock siw it takes.
-const LIMITS: [(&str, u32, u32); 6] = [
+const LIMITS: [(&str, u32, u32); 7] = [
     ("post_send", 1, 1),
     ("post_recv", 0, 0),
     ("poll_cq", 0, 0),
+    ("a batch of an extended CQ", 0, 0),
     ("req_notify_cq", 1, 0),
     // Two sends.
     ("polling ping-pong", 2, 2),
@@ -159,6 +160,17 @@ fn watched(device: Device) -> Outcome {
     part(|| {
         for _ in 0..CALLS {
             assert!(pair.a.recv_cq.poll_one()?.is_none(), "a completion");
+        }
+        Ok(())
+    })?;
+    // libsiw has none to be counted.
+    let (context, attributes) = (&pair.bench.context, attributes_ex(64, 0));
+    let extended = Cq::create_ex(context, None, attributes).ok();
+    part(|| {
+        for _ in 0..CALLS {
+            if let Some(cq) = &extended {
+                assert!(cq.poll_one()?.is_none(), "a completion");
+            }
         }
         Ok(())
     })?;

@@ -23,7 +23,7 @@ const NONE: &str = "libsiw has no extended CQ";
 
 /// Seconds that a stock provider gets for a case: librxe, which misreads the ring, goes round in it for
 /// ever.
-const STOCK_DEADLINE: u64 = 3;
+const STOCK_DEADLINE: u64 = 2;
 
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
