@@ -222,6 +222,7 @@ impl<D: Driver> Application<D> {
             Step::Wake { cq } => {
                 self.wake(pick(*cq, cqs))?;
             }
+            Step::Resize { cq, size } => self.resize(pick(*cq, cqs), *size)?,
             Step::Kill { qp, closes } => self.kill(pick(*qp, qps), *closes)?,
             Step::Reset { qp } => self.reset(pick(*qp, qps))?,
             Step::Query { qp } => self.query(pick(*qp, qps))?,

@@ -20,7 +20,7 @@ use rdma_core_sys::{
 use super::cq::Cq;
 use super::kernel::{Act, Kernel, Kind, Machine, Place, Qp};
 use super::srq::Srq;
-use super::{rxe, siw};
+use super::{resizing, rxe, siw};
 use crate::lock::lock;
 
 /// A device that is plugged in.
@@ -51,12 +51,12 @@ fn device(fd: RawFd) -> Device {
 /// # Safety
 ///
 /// A context whose `cmd_fd` is that of a device.
-unsafe fn device_of(context: *mut ibv_context) -> Device {
+pub(super) unsafe fn device_of(context: *mut ibv_context) -> Device {
     // SAFETY: the caller's promise.
     device(unsafe { (*context).cmd_fd })
 }
 
-fn breath(device: &Device) -> MutexGuard<'_, Kernel> {
+pub(super) fn breath(device: &Device) -> MutexGuard<'_, Kernel> {
     let mut kernel = lock(device);
     kernel.breathe();
     kernel
@@ -77,6 +77,7 @@ pub(super) fn library() -> &'static Library {
         calls.ibv_cmd_dealloc_pd = dealloc_pd;
         calls.ibv_cmd_create_cq = create_cq;
         calls.ibv_cmd_req_notify_cq = req_notify_cq;
+        calls.ibv_cmd_resize_cq = resizing::resize_cq;
         calls.ibv_cmd_destroy_cq = destroy_cq;
         calls.ibv_cmd_create_srq = create_srq;
         calls.ibv_cmd_destroy_srq = destroy_srq;
@@ -129,7 +130,7 @@ unsafe extern "C" fn dealloc_pd(_: *mut ibv_pd) -> c_int {
 /// # Safety
 ///
 /// `resp` is room for an answer whose parts are `C` and `D`.
-unsafe fn answer<C, D>(resp: *mut c_void, driver: D) {
+pub(super) unsafe fn answer<C, D>(resp: *mut c_void, driver: D) {
     let resp = resp.cast::<uverbs::Response<C, D>>();
     // SAFETY: the caller's room.
     unsafe { (*resp).driver = driver };

@@ -85,6 +85,15 @@ impl Cq {
         }
     }
 
+    /// `ibv_cmd_resize_cq` of rxe: where the new ring is, if it can hold what is unread.
+    pub(super) fn resize(&mut self, memory: &mut Memory, cqe: u32) -> Option<rxe::CreateCqResp> {
+        let Ring::Rxe { queue, .. } = &mut self.ring else {
+            return None;
+        };
+        let moved = queue.resize::<uverbs::Wc>(memory, cqe);
+        moved.then(|| rxe::CreateCqResp { mi: queue.info() })
+    }
+
     /// Posts a CQE, and raises the event if the CQ is armed; false if there is no room.
     pub(super) fn post(&mut self, memory: &Memory, cqe: &Cqe) -> bool {
         let posted = self.put(memory, cqe);

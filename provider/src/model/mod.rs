@@ -10,7 +10,7 @@
 //! | | |
 //! |---|---|
 //! | [`steps`] | what can happen |
-//! | [`application`], [`posts`], [`polling`], [`moves`], [`reaping`] | verbs, and what may be expected of them |
+//! | [`application`], [`posts`], [`polling`], [`resizing`], [`moves`], [`reaping`] | verbs, and what may be expected of them |
 //! | [`reference`] | what is outstanding: the promise |
 //! | [`kernel`] | what has truly become of each work request |
 //! | [`finale`] | nothing is left, and nobody sleeps |
@@ -32,6 +32,7 @@ mod posts;
 mod queue;
 mod reaping;
 mod reference;
+mod resizing;
 mod rxe;
 mod siw;
 mod srq;

@@ -103,6 +103,27 @@ impl Queue {
         waiting >= self.mask / 2
     }
 
+    /// Moves a CQ of `T` to a ring for `wanted` elements, with those that the user has not consumed; false,
+    /// and nothing is moved, if there are more (`rxe_queue.c: rxe_queue_resize`).
+    pub(super) fn resize<T>(&mut self, memory: &mut Memory, wanted: u32) -> bool
+    where
+        T: FromBytes + IntoBytes + Immutable,
+    {
+        let consumer = memory.word(self.offset + queue::CONSUMER_INDEX);
+        let consumer = consumer.load(Ordering::Acquire) & self.mask;
+        let mut new = Self::new(memory, wanted, size_of::<T>());
+        let mut at = consumer;
+        while at != self.index {
+            let value = memory.read::<T>(self.slot(at));
+            if !new.produce(memory, value) {
+                return false;
+            }
+            at = self.next(at);
+        }
+        *self = new;
+        true
+    }
+
     /// The head of the element at `slot`.
     pub(super) fn read<T: FromBytes>(memory: &Memory, slot: usize) -> T {
         memory.read(slot)

@@ -58,6 +58,11 @@ pub(super) enum Step {
     Sleep {
         cq: usize,
     },
+    /// Gives the CQ another size.
+    Resize {
+        cq: usize,
+        size: u32,
+    },
     /// The waiter, if there is an event for it, does so again.
     Wake {
         cq: usize,
@@ -144,7 +149,8 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Run),
         8 => (cq.clone(), 0..4_usize).prop_map(|(cq, room)| Step::Poll { cq, room }),
         4 => cq.clone().prop_map(|cq| Step::Sleep { cq }),
-        4 => cq.prop_map(|cq| Step::Wake { cq }),
+        4 => cq.clone().prop_map(|cq| Step::Wake { cq }),
+        1 => (cq, 1..200_u32).prop_map(|(cq, size)| Step::Resize { cq, size }),
         1 => (qp.clone(), any::<bool>()).prop_map(|(qp, closes)| Step::Kill { qp, closes }),
         1 => qp.clone().prop_map(|qp| Step::Reset { qp }),
         1 => qp.clone().prop_map(|qp| Step::Query { qp }),
