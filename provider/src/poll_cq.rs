@@ -77,15 +77,18 @@ impl<D: Driver> CompletionQueue<D> {
     /// Fills `wc` as far as there are completions, in order; how many.
     pub(crate) fn poll(&self, wc: &mut [MaybeUninit<ibv_wc>], give_back: GiveBack) -> usize {
         let mut filled = 0;
+        let mut has_overrun = false;
         loop {
             let mut state = self.lock();
             filled = self.fill(&mut state, wc, filled);
             if give_back == GiveBack::AtOnce {
                 state.ring.release();
             }
-            if state.is_found_full() {
+            // In a batch, which gives nothing back before its end, it stays full.
+            if !has_overrun && state.is_found_full() {
                 drop(state);
                 self.overrun(Cause::Overrun);
+                has_overrun = true;
                 continue;
             }
             let Some(chore) = state.chores.pop() else {

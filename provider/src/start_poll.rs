@@ -20,6 +20,7 @@ use rdma_core_sys::{
 
 use crate::boundary::{guard, status};
 use crate::cq::Cq;
+use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver};
 use crate::errno::{Errno, Result};
 use crate::poll_cq::GiveBack;
@@ -108,6 +109,18 @@ impl<D: Driver> Cq<D> {
         unsafe { Self::of(cq.cast()) }
     }
 
+    /// Gives the places of what was polled back to the kernel, and the turn up.
+    fn end_batch(&self) {
+        let mut state = self.queue.lock();
+        state.ring.release();
+        let has_overrun = state.is_found_full();
+        drop(state);
+        self.batch.end();
+        if has_overrun {
+            self.queue.overrun(Cause::Overrun);
+        }
+    }
+
     /// Comes to the next completion.
     ///
     /// # Errors
@@ -176,7 +189,8 @@ pub(crate) unsafe extern "C" fn start_poll<D: Driver>(
         cq.batch.begin();
         // SAFETY: just taken.
         let first = guard(|| unsafe { cq.come_to_next() });
-        first.inspect_err(|_| cq.batch.end())
+        // What was passed over on the way goes back: `ibv_end_poll` is not called.
+        first.inspect_err(|_| cq.end_batch())
     })
 }
 
@@ -207,8 +221,7 @@ pub(crate) unsafe extern "C" fn end_poll<D: Driver>(cq: *mut ibv_cq_ex) {
     status(|| {
         // SAFETY: a CQ of ours.
         let cq = unsafe { Cq::<D>::of_ex(cq) }.ok_or(Errno::EINVAL)?;
-        cq.queue.lock().ring.release();
-        cq.batch.end();
+        cq.end_batch();
         Ok(())
     });
 }

@@ -52,6 +52,8 @@ impl<D: Driver> Application<D> {
             for at in 0..self.cqs.len() {
                 busy |= self.wake(at)? || (!self.cqs[at].is_asleep && self.drain(at)?);
             }
+            // What one poll has found may have woken another CQ's waiter.
+            busy |= (0..self.cqs.len()).any(|at| self.cqs[at].is_asleep && self.is_called(at));
             if !busy && !self.kernel().run() {
                 return Ok(());
             }

@@ -183,7 +183,7 @@ impl Reference {
                 let mut holders = self.qps.values();
                 let found = holders.clone().find(holder);
                 found
-                    .filter(|found| forgotten && is_dead(found))
+                    .filter(|found| (forgotten || found.is_revived) && is_dead(found))
                     .and_then(|_| holders.find(may_be))
                     .or(found)
             }
