@@ -7,7 +7,7 @@
 
 use std::mem::{offset_of, size_of};
 
-use crate::{ops::Op, public::ibv_context};
+use crate::{inline::CREATE_QP_EX, ops::Op, public::ibv_context};
 
 macro_rules! behind {
     ($($member:ident shows $op:ident,)*) => {
@@ -58,7 +58,7 @@ pub(crate) const BEFORE: &[(Op, usize)] = &[
     (Op::open_xrcd, 4),
     (Op::create_srq_ex, 5),
     (Op::get_srq_num, 6),
-    (Op::create_qp_ex, 7),
+    (Op::create_qp_ex, CREATE_QP_EX),
     (Op::open_qp, 8),
     (Op::create_flow, 10),
     (Op::destroy_flow, 12),

@@ -22,7 +22,10 @@ use crate::public::{
 
 mod queue_pair;
 
-pub use queue_pair::{VERBS_QP_EX, VERBS_QP_XRCD, WrFlush, verbs_qp};
+pub use queue_pair::{
+    QP_EX_WITH_FLUSH, VERBS_QP_EX, VERBS_QP_XRCD, WC_FLUSH, WR_FLUSH, WR_FLUSH_OFFSET, WrFlush,
+    verbs_qp,
+};
 
 /// Logging is off: nothing is printed at this level.
 pub const VERBS_LOG_LEVEL_NONE: u32 = 0;

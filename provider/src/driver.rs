@@ -9,8 +9,7 @@ use std::ops::RangeInclusive;
 use std::os::fd::RawFd;
 
 use rdma_core_sys::{
-    ibv_context, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_wr, ibv_srq_attr,
-    ibv_wc,
+    ibv_context, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_srq_attr, ibv_wc,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -19,6 +18,7 @@ use crate::cq::Cq;
 use crate::errno::{Errno, Result};
 use crate::ledger::{CqeOrder, Posted};
 use crate::queue_pair::QueuePair;
+use crate::wr::SendRequest;
 
 /// One of the two kernel drivers.
 pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
@@ -123,6 +123,13 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
     /// An open context of this driver's.
     unsafe fn raises_last_wqe(context: *mut ibv_context) -> bool;
 
+    /// Whether QPs of `qp_type` have all the operations `send_ops`, `IBV_QP_EX_WITH_*`.
+    ///
+    /// # Safety
+    ///
+    /// An open context of this driver's.
+    unsafe fn has_send_ops(context: *mut ibv_context, qp_type: ibv_qp_type, send_ops: u64) -> bool;
+
     /// Causes a CQE, which polls pass over, on the CQ of one of a dead QP's queues. No lock is held.
     fn ring_bell(pair: &QueuePair<Self>, queue: Queue);
 }
@@ -132,26 +139,29 @@ pub(crate) trait SendRing: Debug + Send {
     /// How many sends may be outstanding.
     fn capacity(&self) -> u32;
 
-    /// What the ledger is to remember of `wr`.
+    /// What the ledger is to remember of `request`.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the work request is malformed, or the QP does not have its operation.
-    fn inspect(&self, wr: &ibv_send_wr, signal_all: bool) -> Result<Posted>;
+    fn inspect<W: SendRequest>(&self, request: &W, signal_all: bool) -> Result<Posted>;
 
-    /// Writes `wr` into the entry `name` under the id `cookie`; what the ledger is to remember.
+    /// Whether the kernel has let go of entry `name`, as it has of every one that is not outstanding.
+    fn is_free(&self, name: u32) -> bool;
+
+    /// Writes `request` into the entry `name` under the id `cookie`; what the ledger is to remember.
     ///
-    /// The entry is free: no more than [`capacity`](Self::capacity) are outstanding. The kernel may
-    /// take it from [`publish`](Self::publish) on.
+    /// The entry is free. The kernel may take it from [`publish`](Self::publish) on.
     ///
     /// # Errors
     ///
-    /// As [`inspect`](Self::inspect). Nothing that the kernel could see is written then.
-    fn write(
+    /// As [`inspect`](Self::inspect), and never where that has none. Nothing that the kernel could see
+    /// is written then.
+    fn write<W: SendRequest>(
         &mut self,
         name: u32,
         cookie: u64,
-        wr: &ibv_send_wr,
+        request: &W,
         signal_all: bool,
     ) -> Result<Posted>;
 

@@ -5,7 +5,8 @@
 //! A verb's name finds its file. The data paths, each to be read top to bottom:
 //!
 //! * post → ring → kernel: [`post_send`] and [`post_recv`], the driver's `send` and `recv`
-//!   ([`rxe`], [`siw`]), [`ledger`], [`ring`], [`doorbell`].
+//!   ([`rxe`], [`siw`]), [`ledger`], [`ring`], [`doorbell`]. The `ibv_wr_*` calls of [`wr_post`]
+//!   gather in a [`batch`] what `ibv_wr_complete` hands to [`post_send`].
 //! * kernel → ring → poll: [`poll_cq`] or [`start_poll`], the driver's `cqe`, [`cookie`], [`owners`], [`ledger`].
 //! * sign of death → flush → completion: [`poll_cq`], [`async_event`], [`qp_state`], [`post_send`],
 //!   [`post_recv`] or [`silence`], then [`death`], [`flush`], and [`bell`] for who sleeps.
@@ -21,6 +22,7 @@ mod acknowledge;
 mod ah;
 mod announcer;
 mod async_event;
+mod batch;
 mod bell;
 mod boundary;
 mod claim;
@@ -50,6 +52,7 @@ mod poll_cq;
 mod post_recv;
 mod post_send;
 mod qp;
+mod qp_ex;
 mod qp_state;
 mod query_rt_values;
 mod queue_pair;
@@ -64,3 +67,4 @@ mod srq;
 mod start_poll;
 mod turn;
 mod wr;
+mod wr_post;

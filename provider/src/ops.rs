@@ -9,8 +9,8 @@ use rdma_core_sys::ContextOps;
 use crate::driver::Driver;
 use crate::rxe::Rxe;
 use crate::{
-    ah, async_event, context, cq, cq_ex, mr, mw, pd, poll_cq, post_recv, post_send, qp, qp_state,
-    query_rt_values, resize_cq, srq,
+    ah, async_event, context, cq, cq_ex, mr, mw, pd, poll_cq, post_recv, post_send, qp, qp_ex,
+    qp_state, query_rt_values, resize_cq, srq,
 };
 
 /// The table for the devices of one driver.
@@ -37,6 +37,7 @@ pub(crate) fn table<D: Driver>() -> ContextOps {
         destroy_srq: Some(srq::destroy::<D>),
         post_srq_recv: Some(post_recv::post_srq_recv::<D>),
         create_qp: Some(qp::create::<D>),
+        create_qp_ex: Some(qp_ex::create::<D>),
         modify_qp: Some(qp_state::modify::<D>),
         query_qp: Some(qp_state::query::<D>),
         destroy_qp: Some(qp::destroy::<D>),

@@ -2,6 +2,7 @@
 
 //! `ibv_post_send`: application → ledger and ring → doorbell → kernel.
 //!
+//! The batches of `ibv_wr_complete` take the same way, but whole or not at all.
 //! A dead QP's sends go into the ledger alone, as flush completions.
 
 use std::ffi::c_int;
@@ -18,7 +19,7 @@ use crate::ledger::SendLedger;
 use crate::lock::lock;
 use crate::qp::Qp;
 use crate::queue_pair::QueuePair;
-use crate::wr::List;
+use crate::wr::{List, SendRequest};
 
 /// A send queue. Under its lock.
 #[derive(Debug)]
@@ -52,15 +53,15 @@ enum Stop {
 
 impl<R: SendRing> SendQueue<R> {
     /// Enters as much of the list as there is room for, into the ring and the ledger.
-    fn write(&mut self, list: &mut List<ibv_send_wr>) -> Stop {
-        while let Some(wr) = list.peek() {
-            if self.ledger.is_full() {
+    fn write<W: SendRequest>(&mut self, list: &mut List<W>) -> Stop {
+        while let Some(request) = list.peek() {
+            let name = self.ledger.next();
+            if self.ledger.is_full() || !self.ring.is_free(name) {
                 return Stop::Full;
             }
-            let name = self.ledger.next();
             match self
                 .ring
-                .write(name, self.cookies.with(name), wr, self.signal_all)
+                .write(name, self.cookies.with(name), request, self.signal_all)
             {
                 Ok(posted) => self.ledger.push(posted),
                 Err(errno) => return Stop::Malformed(errno),
@@ -68,6 +69,23 @@ impl<R: SendRing> SendQueue<R> {
             list.pass();
         }
         Stop::End
+    }
+
+    /// Why not the whole of the list could be entered, if there is a reason. A dead queue's ring is not
+    /// looked at.
+    fn obstacle<W: SendRequest>(&self, mut list: List<W>) -> Option<Stop> {
+        let mut name = self.ledger.next();
+        let mut is_full = false;
+        while let Some(request) = list.peek() {
+            if let Err(errno) = self.ring.inspect(request, self.signal_all) {
+                return Some(Stop::Malformed(errno));
+            }
+            is_full |= !self.ledger.has_room_for(name)
+                || (!self.ledger.is_closed() && !self.ring.is_free(name));
+            name = name.wrapping_add(1);
+            list.pass();
+        }
+        is_full.then_some(Stop::Full)
     }
 
     /// What the kernel may still have to say of the dead queue, whose CQ has `overran` or not.
@@ -82,12 +100,12 @@ impl<R: SendRing> SendQueue<R> {
     }
 
     /// Enters as much of the list as there is room for into the ledger of a dead queue.
-    fn write_flushed(&mut self, list: &mut List<ibv_send_wr>) -> Stop {
-        while let Some(wr) = list.peek() {
+    fn write_flushed<W: SendRequest>(&mut self, list: &mut List<W>) -> Stop {
+        while let Some(request) = list.peek() {
             if self.ledger.is_full() {
                 return Stop::Full;
             }
-            match self.ring.inspect(wr, self.signal_all) {
+            match self.ring.inspect(request, self.signal_all) {
                 Ok(posted) => self.ledger.push_flushed(posted.wr_id, posted.opcode),
                 Err(errno) => return Stop::Malformed(errno),
             }
@@ -100,7 +118,7 @@ impl<R: SendRing> SendQueue<R> {
 impl<D: Driver> Qp<D> {
     /// Whether a send is refused at once (IBA 10.8.3). rxe's doorbell would do so, but too late to take
     /// the WQE back; siw's knows what libibverbs does not.
-    fn is_before_rts(&self) -> bool {
+    pub(crate) fn is_before_rts(&self) -> bool {
         let state = self.state();
         if D::CONNECTS_UNSEEN {
             state == IBV_QPS_RESET && lock(&self.pair.send).ledger.is_closed()
@@ -115,12 +133,20 @@ impl<D: Driver> QueuePair<D> {
     fn post_send(&self, mut list: List<ibv_send_wr>) -> Result<(), Refused<ibv_send_wr>> {
         loop {
             let first = list.head();
-            let errno = match self.post_what_fits(&mut list) {
+            let errno = match self.post_what_fits::<_, false>(&mut list) {
                 Ok(Stop::End) => return Ok(()),
                 Ok(Stop::Full) if self.retire_silent() => continue,
                 Ok(Stop::Full) => Errno::ENOMEM,
                 Ok(Stop::Malformed(errno)) => errno,
-                Ok(Stop::Dead(cause)) => return self.post_dead_send(list, cause),
+                Ok(Stop::Dead(cause)) => {
+                    let rest = &mut list;
+                    return self
+                        .post_dead_send::<_, false>(rest, cause)
+                        .map_err(|errno| Refused {
+                            errno,
+                            first: rest.head(),
+                        });
+                }
                 Err(errno) => return Err(Refused { errno, first }),
             };
             return Err(Refused {
@@ -130,15 +156,40 @@ impl<D: Driver> QueuePair<D> {
         }
     }
 
-    /// Posts as much of the list as there is room for.
+    /// Accepts the whole list, or nothing of it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if a work request is malformed, or the QP is not in a state that takes sends; `ENOMEM`
+    /// if there is not room for all.
+    pub(crate) fn post_whole<W: SendRequest>(&self, mut list: List<W>) -> Result<(), Errno> {
+        loop {
+            return match self.post_what_fits::<W, true>(&mut list)? {
+                Stop::End => Ok(()),
+                Stop::Full if self.retire_silent() => continue,
+                Stop::Full => Err(Errno::ENOMEM),
+                Stop::Malformed(errno) => Err(errno),
+                Stop::Dead(cause) => self.post_dead_send::<W, true>(&mut list, cause),
+            };
+        }
+    }
+
+    /// Posts as much of the list as there is room for; if it has to be the `WHOLE` list, that or
+    /// nothing.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the QP is not in a state that takes sends: none of these was accepted.
-    fn post_what_fits(&self, list: &mut List<ibv_send_wr>) -> Result<Stop, Errno> {
+    fn post_what_fits<W: SendRequest, const WHOLE: bool>(
+        &self,
+        list: &mut List<W>,
+    ) -> Result<Stop, Errno> {
         let mut send = lock(&self.send);
         if send.ledger.is_closed() {
             return Ok(Stop::Dead(None));
+        }
+        if WHOLE && let Some(stop) = send.obstacle(*list) {
+            return Ok(stop);
         }
         let first = send.ledger.next();
         let stop = send.write(list);
@@ -191,33 +242,34 @@ impl<D: Driver> QueuePair<D> {
     }
 
     /// Accepts a list, or what is left of it, for a dead QP: it is flushed.
+    ///
+    /// # Errors
+    ///
+    /// Why the head of the list, or the `WHOLE`, is not accepted: `ENOMEM` or `EINVAL`.
     #[cold]
-    fn post_dead_send(
+    fn post_dead_send<W: SendRequest, const WHOLE: bool>(
         &self,
-        mut list: List<ibv_send_wr>,
+        list: &mut List<W>,
         cause: Option<Cause>,
-    ) -> Result<(), Refused<ibv_send_wr>> {
+    ) -> Result<(), Errno> {
         if let Some(cause) = cause {
             self.die(cause);
         }
         let mut state = self.send_cq.lock();
         let mut send = lock(&self.send);
-        let stop = send.write_flushed(&mut list);
+        let stop = if WHOLE { send.obstacle(*list) } else { None };
+        let stop = stop.unwrap_or_else(|| send.write_flushed(list));
         if send.ledger.has_held() {
             state.add_due(self.id, Queue::Send);
         }
         drop(send);
         drop(state);
         self.settle_if_quiet();
-        let errno = match stop {
-            Stop::Full => Errno::ENOMEM,
-            Stop::Malformed(errno) => errno,
-            Stop::End | Stop::Dead(_) => return Ok(()),
-        };
-        Err(Refused {
-            errno,
-            first: list.head(),
-        })
+        match stop {
+            Stop::Full => Err(Errno::ENOMEM),
+            Stop::Malformed(errno) => Err(errno),
+            Stop::End | Stop::Dead(_) => Ok(()),
+        }
     }
 
     /// Retires the oldest sends if they complete silently and the kernel is past them; whether any.

@@ -14,6 +14,7 @@ use rdma_core_sys::provider::verbs_qp;
 use rdma_core_sys::{ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_state};
 
 use crate::announcer;
+use crate::batch::Batch;
 use crate::boundary::{pointer, status};
 use crate::context::Context;
 use crate::cookie::{self, Cookie, CookieBase, Mark, Queue};
@@ -36,6 +37,8 @@ use crate::srq::Srq;
 pub(crate) struct Qp<D: Driver> {
     base: UnsafeCell<verbs_qp>,
     pub(crate) pair: Arc<QueuePair<D>>,
+    /// Where `ibv_wr_start` and what follows it work, if the QP was created for that.
+    pub(crate) batch: Option<Batch>,
 }
 
 impl<D: Driver> fmt::Debug for Qp<D> {
@@ -75,53 +78,72 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
     pd: *mut ibv_pd,
     attr: *mut ibv_qp_init_attr,
 ) -> *mut ibv_qp {
-    pointer(|| {
-        // SAFETY: a PD of ours, and so its context.
-        let ours = unsafe { Context::of((*pd).context) };
-        // SAFETY: the caller's attributes, which nobody else uses meanwhile.
-        let attr = unsafe { &mut *attr };
-        if attr.send_cq.is_null() || attr.recv_cq.is_null() {
-            return Err(Errno::EINVAL);
-        }
-        if attr.cap.max_send_wr == 1 {
-            // A silent send leaves the ledger when the kernel has gone on to the one after it.
-            attr.cap.max_send_wr = 2;
-        }
-        let mut qp: Unborn<D> = object::allocate()?;
-        let base = qp.as_mut_ptr().cast::<ibv_qp>();
-        let asked = attr.cap;
-        if D::MARKS_AHEAD {
-            // One entry more, for the mark.
-            attr.cap.max_send_wr = asked.max_send_wr.saturating_add(1);
-            attr.cap.max_recv_wr = asked.max_recv_wr.saturating_add(1);
-        }
-        let mut request = uverbs::Request::<uverbs::CreateQp>::zeroed();
-        let mut answer = uverbs::Response::<uverbs::CreateQpResp, D::QpAnswer>::zeroed();
-        // SAFETY: request and answer are as large as their sizes say; the QP is at its place.
-        let created = Errno::check(unsafe {
-            (ours.library.calls.ibv_cmd_create_qp)(
-                pd,
-                base,
-                attr,
-                (&raw mut request).cast(),
-                size_of_val(&request),
-                (&raw mut answer).cast(),
-                size_of_val(&answer),
-            )
-        });
-        attr.cap.max_send_wr = asked.max_send_wr;
-        attr.cap.max_recv_wr = asked.max_recv_wr;
-        created?;
-        // SAFETY: the attributes name objects of ours, or NULL for no SRQ.
-        let pair = unsafe { finish(&ours, base, attr, &answer.driver) }.inspect_err(|_| {
-            // SAFETY: the kernel's QP that was just made, known to nobody else. Its failure could
-            // not be told: the other one is.
-            let _ = unsafe { (ours.library.calls.ibv_cmd_destroy_qp)(base) };
-        })?;
-        // SAFETY: inside the allocation, whose other half is done.
-        unsafe { (&raw mut (*qp.as_mut_ptr()).pair).write(pair) };
-        Ok(Box::into_raw(qp).cast())
-    })
+    // SAFETY: the caller's PD and attributes, which nobody else uses meanwhile.
+    pointer(|| unsafe { make::<D>(pd, &mut *attr, None) })
+}
+
+/// Makes a QP; with `send_ops`, one that can post these by `ibv_wr_post`(3) too.
+///
+/// # Errors
+///
+/// What the kernel says; `EINVAL` without CQs; `ENOMEM`, `EIO`.
+///
+/// # Safety
+///
+/// A PD of this driver's, and attributes that name objects of its, as `ibv_create_qp`(3) asks.
+pub(crate) unsafe fn make<D: Driver>(
+    pd: *mut ibv_pd,
+    attr: &mut ibv_qp_init_attr,
+    send_ops: Option<u64>,
+) -> Result<*mut ibv_qp> {
+    // SAFETY: a PD of ours, and so its context.
+    let ours = unsafe { Context::of((*pd).context) };
+    if attr.send_cq.is_null() || attr.recv_cq.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    if attr.cap.max_send_wr == 1 {
+        // A silent send leaves the ledger when the kernel has gone on to the one after it.
+        attr.cap.max_send_wr = 2;
+    }
+    let mut qp: Unborn<D> = object::allocate()?;
+    let base = qp.as_mut_ptr().cast::<ibv_qp>();
+    let asked = attr.cap;
+    if D::MARKS_AHEAD {
+        // One entry more, for the mark.
+        attr.cap.max_send_wr = asked.max_send_wr.saturating_add(1);
+        attr.cap.max_recv_wr = asked.max_recv_wr.saturating_add(1);
+    }
+    let mut request = uverbs::Request::<uverbs::CreateQp>::zeroed();
+    let mut answer = uverbs::Response::<uverbs::CreateQpResp, D::QpAnswer>::zeroed();
+    // SAFETY: request and answer are as large as their sizes say; the QP is at its place.
+    let created = Errno::check(unsafe {
+        (ours.library.calls.ibv_cmd_create_qp)(
+            pd,
+            base,
+            attr,
+            (&raw mut request).cast(),
+            size_of_val(&request),
+            (&raw mut answer).cast(),
+            size_of_val(&answer),
+        )
+    });
+    attr.cap.max_send_wr = asked.max_send_wr;
+    attr.cap.max_recv_wr = asked.max_recv_wr;
+    created?;
+    // SAFETY: the attributes name objects of ours, or NULL for no SRQ.
+    let finished = unsafe { finish(&ours, base, attr, &answer.driver, send_ops) };
+    let (pair, batch) = finished.inspect_err(|_| {
+        // SAFETY: the kernel's QP that was just made, known to nobody else. Its failure could
+        // not be told: the other one is.
+        let _ = unsafe { (ours.library.calls.ibv_cmd_destroy_qp)(base) };
+    })?;
+    // SAFETY: inside the allocation, whose other half is done.
+    unsafe {
+        let qp = qp.as_mut_ptr();
+        (&raw mut (*qp).pair).write(pair);
+        (&raw mut (*qp).batch).write(batch);
+    }
+    Ok(Box::into_raw(qp).cast())
 }
 
 /// Maps the rings and makes the ledgers; from now on completions find the QP.
@@ -134,7 +156,8 @@ unsafe fn finish<D: Driver>(
     base: *mut ibv_qp,
     attr: &mut ibv_qp_init_attr,
     answer: &D::QpAnswer,
-) -> Result<Arc<QueuePair<D>>> {
+    send_ops: Option<u64>,
+) -> Result<(Arc<QueuePair<D>>, Option<Batch>)> {
     // SAFETY: the caller's promise.
     let (send_cq, recv_cq, srq) = unsafe {
         let cq = |cq| {
@@ -150,6 +173,9 @@ unsafe fn finish<D: Driver>(
     let asked = attr.cap;
     let mut sends = D::map_sq(cmd_fd, answer, attr.qp_type, &mut attr.cap)?;
     let send_ledger = SendLedger::new(holds(sends.capacity(), asked.max_send_wr)?, D::CQE_ORDER)?;
+    let batch = send_ops
+        .map(|ops| Batch::new(ops, sends.capacity(), &attr.cap))
+        .transpose()?;
     let mut own = if srq.is_some() {
         None
     } else {
@@ -210,7 +236,7 @@ unsafe fn finish<D: Driver>(
     let at = NonNull::from(&*pair);
     let owner = Owner::qp(at, pair.send_cq.key(), pair.recv_cq.key());
     context.owners.publish(id, owner);
-    Ok(pair)
+    Ok((pair, batch))
 }
 
 /// `ibv_destroy_qp`(3). No completion of the QP is seen any more.

@@ -36,6 +36,41 @@ impl WorkRequest for ibv_recv_wr {
     }
 }
 
+/// A send, whichever API describes it: `ibv_post_send`(3) or `ibv_wr_post`(3).
+pub(crate) trait SendRequest: WorkRequest {
+    /// What `struct ibv_send_wr` can say of it.
+    fn wr(&self) -> &ibv_send_wr;
+
+    /// The rest, for an operation that `ibv_post_send` does not have. Its target is `wr.rdma`.
+    fn beyond(&self) -> Option<Beyond>;
+}
+
+impl SendRequest for ibv_send_wr {
+    fn wr(&self) -> &ibv_send_wr {
+        self
+    }
+
+    fn beyond(&self) -> Option<Beyond> {
+        None
+    }
+}
+
+/// An operation that `struct ibv_send_wr` has no member for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beyond {
+    /// `ibv_wr_atomic_write`, of these bytes.
+    AtomicWrite([u8; 8]),
+    /// `ibv_wr_flush`(3).
+    Flush {
+        /// Bytes.
+        length: u32,
+        /// `enum ibv_placement_type`.
+        placement: u8,
+        /// `enum ibv_selectivity_level`.
+        selectivity: u8,
+    },
+}
+
 /// A caller's linked list of work requests.
 ///
 /// # Invariants
@@ -46,6 +81,14 @@ impl WorkRequest for ibv_recv_wr {
 pub(crate) struct List<W> {
     head: *mut W,
 }
+
+impl<W> Clone for List<W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W> Copy for List<W> {}
 
 impl<W> List<W> {
     /// # Safety

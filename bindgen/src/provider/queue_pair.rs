@@ -13,6 +13,13 @@ pub const VERBS_QP_XRCD: u32 = 1 << 0;
 /// Bit of a QP's `comp_mask`: the QP may be used as an [`ibv_qp_ex`].
 pub const VERBS_QP_EX: u32 = 1 << 1;
 
+/// `IBV_QP_EX_WITH_FLUSH`: v45 brought it, so the header of v44 does not have it, nor those below.
+pub const QP_EX_WITH_FLUSH: u32 = 1 << 11;
+/// `IBV_WR_FLUSH`, the work request's opcode.
+pub const WR_FLUSH: u32 = 14;
+/// `IBV_WC_FLUSH`, its completion's.
+pub const WC_FLUSH: u32 = 8;
+
 /// The type of `ibv_qp_ex.wr_flush`, which serves `ibv_wr_flush`(3).
 pub type WrFlush = unsafe extern "C" fn(
     qp: *mut ibv_qp_ex,
@@ -49,24 +56,29 @@ impl verbs_qp {
         unsafe { qp.cast::<u32>().byte_add(offset).write(mask) }
     }
 
-    /// Installs `ibv_qp_ex.wr_flush`, the last operation, and says whether this libibverbs has it.
+    /// Whether this libibverbs has `ibv_qp_ex.wr_flush`, as v45 and later do.
     ///
-    /// v45 and later do. v44 has the mask in its place, and the header of v44 no such member.
+    /// v44 has the mask in its place, and the header of v44 no such member.
+    #[must_use]
+    pub fn has_wr_flush(library: &Library) -> bool {
+        library.generation.sizes.qp_comp_mask > WR_FLUSH_OFFSET
+    }
+
+    /// Installs `ibv_qp_ex.wr_flush`, the last operation, if this libibverbs has it.
     ///
     /// # Safety
     ///
     /// * `qp` points to a `verbs_qp` that no other thread uses.
-    pub unsafe fn set_wr_flush(qp: *mut Self, library: &Library, op: WrFlush) -> bool {
-        const WR_FLUSH: usize = 352;
-
-        let has_wr_flush = library.generation.sizes.qp_comp_mask > WR_FLUSH;
-        if has_wr_flush {
+    pub unsafe fn set_wr_flush(qp: *mut Self, library: &Library, op: WrFlush) {
+        if Self::has_wr_flush(library) {
             // SAFETY: the member is within the reserved size, at a multiple of 8.
-            unsafe { qp.cast::<WrFlush>().byte_add(WR_FLUSH).write(op) };
+            unsafe { qp.cast::<WrFlush>().byte_add(WR_FLUSH_OFFSET).write(op) };
         }
-        has_wr_flush
     }
 }
+
+/// Bytes from the start of an `ibv_qp_ex` to `wr_flush`.
+pub const WR_FLUSH_OFFSET: usize = 352;
 
 impl fmt::Debug for verbs_qp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

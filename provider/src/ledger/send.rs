@@ -159,6 +159,11 @@ impl SendLedger {
         self.outstanding() >= self.depth
     }
 
+    /// Whether there is room for an entry of that name, which is [`next`](Self::next) or a later one.
+    pub(crate) fn has_room_for(&self, name: u32) -> bool {
+        name.wrapping_sub(self.head) < self.depth
+    }
+
     pub(crate) fn outstanding(&self) -> u32 {
         self.tail.wrapping_sub(self.head)
     }

@@ -5,6 +5,7 @@
 mod cqe;
 mod recv;
 mod send;
+mod wqe;
 
 use std::ffi::{CStr, c_int};
 use std::ops::RangeInclusive;
@@ -12,12 +13,17 @@ use std::os::fd::RawFd;
 use std::ptr;
 
 use kernel_abi::rxe;
+use rdma_core_sys::provider::{QP_EX_WITH_FLUSH, verbs_qp};
 use rdma_core_sys::{
-    RDMA_DRIVER_RXE, ibv_context, ibv_device_attr_ex, ibv_qp_cap, ibv_qp_state, ibv_qp_type,
-    ibv_srq_attr,
+    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+    IBV_QP_EX_WITH_ATOMIC_WRITE, IBV_QP_EX_WITH_BIND_MW, IBV_QP_EX_WITH_LOCAL_INV,
+    IBV_QP_EX_WITH_RDMA_READ, IBV_QP_EX_WITH_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+    IBV_QP_EX_WITH_SEND, IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_QP_EX_WITH_SEND_WITH_INV, IBV_QPT_RC,
+    IBV_QPT_UC, IBV_QPT_UD, RDMA_DRIVER_RXE, ibv_context, ibv_device_attr_ex, ibv_qp_cap,
+    ibv_qp_state, ibv_qp_type, ibv_srq_attr,
 };
 
-use crate::context;
+use crate::context::{self, Context};
 use crate::cookie::Queue;
 use crate::cq::Cq;
 use crate::driver::{Driver, RecvRing, SendRing};
@@ -28,6 +34,45 @@ use crate::queue_pair::QueuePair;
 /// `IB_UVERBS_DEVICE_ATOMIC_WRITE` of `rdma/ib_user_verbs.h`; rxe has it from linux 6.2 on
 /// (`rxe_param.h: RXE_DEVICE_CAP_FLAGS`).
 const DEVICE_ATOMIC_WRITE: u64 = 1 << 40;
+
+/// What each type of QP can post by `ibv_wr_post`(3), `enum ibv_qp_create_send_ops_flags`.
+const DATAGRAM_OPS: u32 = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+const CONNECTED_OPS: u32 = DATAGRAM_OPS
+    | IBV_QP_EX_WITH_SEND_WITH_INV
+    | IBV_QP_EX_WITH_RDMA_WRITE
+    | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM
+    | IBV_QP_EX_WITH_BIND_MW;
+const RELIABLE_OPS: u32 = IBV_QP_EX_WITH_RDMA_READ
+    | IBV_QP_EX_WITH_LOCAL_INV
+    | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+    | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+/// The same of RC QPs, on kernels that have them.
+const YOUNG_OPS: u32 = IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH;
+
+/// Whether the kernel's rxe has atomic writes.
+///
+/// # Safety
+///
+/// An open context of this driver's.
+unsafe fn has_atomic_write(context: *mut ibv_context) -> bool {
+    let mut attributes = ibv_device_attr_ex::default();
+    let size = size_of_val(&attributes);
+    // SAFETY: the caller's context, and attributes of that size.
+    let answer =
+        unsafe { context::query_device_ex::<Rxe>(context, ptr::null(), &raw mut attributes, size) };
+    answer == 0 && attributes.device_cap_flags_ex & DEVICE_ATOMIC_WRITE != 0
+}
+
+/// Whether libibverbs has `ibv_wr_flush`, if it is among `send_ops`.
+///
+/// # Safety
+///
+/// An open context of this driver's.
+unsafe fn has_flush(context: *mut ibv_context, send_ops: u64) -> bool {
+    send_ops & u64::from(QP_EX_WITH_FLUSH) == 0
+        // SAFETY: the caller's context.
+        || verbs_qp::has_wr_flush(unsafe { Context::of(context) }.library)
+}
 
 /// `rdma_rxe`.
 #[derive(Debug)]
@@ -111,13 +156,25 @@ impl Driver for Rxe {
 
     /// From linux 6.3 on, which can be told by what came just before it: atomic writes.
     unsafe fn raises_last_wqe(context: *mut ibv_context) -> bool {
-        let mut attributes = ibv_device_attr_ex::default();
-        let size = size_of_val(&attributes);
-        // SAFETY: the caller's context, and attributes of that size.
-        let answer = unsafe {
-            context::query_device_ex::<Self>(context, ptr::null(), &raw mut attributes, size)
+        // SAFETY: the caller's context.
+        unsafe { has_atomic_write(context) }
+    }
+
+    /// What the kernel has for each type (linux 6.1, 6.12 `rxe_opcode.c: rxe_wr_opcode_info`); linux
+    /// 6.2 brought both atomic writes and flushes.
+    unsafe fn has_send_ops(context: *mut ibv_context, qp_type: ibv_qp_type, send_ops: u64) -> bool {
+        let own = match qp_type {
+            IBV_QPT_RC => CONNECTED_OPS | RELIABLE_OPS,
+            IBV_QPT_UC => CONNECTED_OPS,
+            IBV_QPT_UD => DATAGRAM_OPS,
+            _ => return false,
         };
-        answer == 0 && attributes.device_cap_flags_ex & DEVICE_ATOMIC_WRITE != 0
+        let young = if qp_type == IBV_QPT_RC { YOUNG_OPS } else { 0 };
+        let asked = send_ops & !u64::from(own);
+        asked == 0
+            || (asked & !u64::from(young) == 0
+                // SAFETY: the caller's context.
+                && unsafe { has_atomic_write(context) && has_flush(context, asked) })
     }
 
     /// The dead QP's own ring takes a mark more, which the kernel flushes; if it has that ring.

@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! rxe's SQ: `struct rxe_send_wqe`, the gather list or the inline data behind it.
+//! rxe's SQ. What stands in its slots is `wqe.rs`'s.
 
 use std::os::fd::RawFd;
 
-use kernel_abi::rxe::{
-    AtomicWr, DmaInfo, MmapInfo, MwWr, RdmaWr, SendWqe, SendWr, Sge, UdWr, wqe_state,
-};
-use rdma_core_sys::{
-    IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_BIND_MW,
-    IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_LOCAL_INV, IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE,
-    IBV_WC_SEND, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_BIND_MW,
-    IBV_WR_LOCAL_INV, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND,
-    IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV, ibv_qp_cap, ibv_qp_type, ibv_send_wr, ibv_sge,
-};
-use zerocopy::FromZeros;
+use kernel_abi::rxe::{MmapInfo, RdmaWr, SendWqe, Sge, wqe_state};
+use rdma_core_sys::{IBV_SEND_SIGNALED, IBV_WR_SEND, ibv_qp_cap, ibv_qp_type, ibv_sge};
 
-use crate::ah::Ah;
 use crate::driver::{Published, SendRing};
 use crate::errno::{Errno, Result};
-use crate::ledger::{Posted, small};
+use crate::ledger::Posted;
 use crate::ring::index::IndexRing;
-use crate::wr::{inline_bytes, message_len, sges};
+use crate::wr::SendRequest;
 
 /// Bytes of a gather list's entry.
 #[expect(clippy::cast_possible_truncation, reason = "16")]
@@ -30,11 +20,11 @@ const SGE_BYTES: u32 = size_of::<Sge>() as u32;
 /// A mapped SQ.
 #[derive(Debug)]
 pub(crate) struct Sends {
-    ring: IndexRing<SendWqe>,
-    qp_type: ibv_qp_type,
-    max_sge: u32,
+    pub(super) ring: IndexRing<SendWqe>,
+    pub(super) qp_type: ibv_qp_type,
+    pub(super) max_sge: u32,
     /// Bytes.
-    max_inline: u32,
+    pub(super) max_inline: u32,
 }
 
 impl Sends {
@@ -63,102 +53,6 @@ impl Sends {
             max_inline: cap.max_inline_data,
         })
     }
-
-    /// `enum ibv_wc_opcode` of an operation that this type of QP has.
-    fn completion_opcode(&self, opcode: u32) -> Result<u8> {
-        let (completion, types): (u32, &[ibv_qp_type]) = match opcode {
-            IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => {
-                (IBV_WC_SEND, &[IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD])
-            }
-            IBV_WR_SEND_WITH_INV => (IBV_WC_SEND, &[IBV_QPT_RC, IBV_QPT_UC]),
-            IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => {
-                (IBV_WC_RDMA_WRITE, &[IBV_QPT_RC, IBV_QPT_UC])
-            }
-            IBV_WR_RDMA_READ => (IBV_WC_RDMA_READ, &[IBV_QPT_RC]),
-            IBV_WR_ATOMIC_CMP_AND_SWP => (IBV_WC_COMP_SWAP, &[IBV_QPT_RC]),
-            IBV_WR_ATOMIC_FETCH_AND_ADD => (IBV_WC_FETCH_ADD, &[IBV_QPT_RC]),
-            IBV_WR_LOCAL_INV => (IBV_WC_LOCAL_INV, &[IBV_QPT_RC, IBV_QPT_UC]),
-            IBV_WR_BIND_MW => (IBV_WC_BIND_MW, &[IBV_QPT_RC, IBV_QPT_UC]),
-            _ => return Err(Errno::EINVAL),
-        };
-        if types.contains(&self.qp_type) {
-            Ok(small(completion))
-        } else {
-            Err(Errno::EINVAL)
-        }
-    }
-
-    /// Writes the WQE's head with `wr` as its operation's own part.
-    fn write_head<W: Copy + FromZeros>(
-        &mut self,
-        name: u32,
-        cookie: u64,
-        from: &ibv_send_wr,
-        wr: W,
-        remote_addr: u64,
-        dma: DmaInfo,
-    ) {
-        // Zeroed as a whole: the kernel reads `has_rd_atomic`, `status` and `state` of a slot that
-        // it used before.
-        let mut wqe = SendWqe::<W>::zeroed();
-        wqe.wr = SendWr {
-            wr_id: cookie,
-            reserved: 0,
-            opcode: from.opcode,
-            send_flags: from.send_flags,
-            // SAFETY: both members of the union are 32 bits of plain data.
-            ex: unsafe { from.__bindgen_anon_1.invalidate_rkey },
-            wr,
-        };
-        wqe.iova = remote_addr;
-        wqe.dma = dma;
-        self.ring.write(name, &wqe);
-    }
-}
-
-/// A send, checked.
-struct Checked<'w> {
-    sges: &'w [ibv_sge],
-    length: u32,
-    is_inline: bool,
-    posted: Posted,
-}
-
-impl Sends {
-    /// # Errors
-    ///
-    /// `EINVAL` if the QP does not have the operation, or not this form of it.
-    fn check<'w>(&self, wr: &'w ibv_send_wr, signal_all: bool) -> Result<Checked<'w>> {
-        let opcode = self.completion_opcode(wr.opcode)?;
-        let sges = sges(wr, self.max_sge)?;
-        let length = message_len(sges)?;
-        let is_inline = wr.send_flags & IBV_SEND_INLINE != 0;
-        if is_inline && length > self.max_inline {
-            return Err(Errno::EINVAL);
-        }
-        if matches!(
-            wr.opcode,
-            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD
-        ) {
-            // SAFETY: the member that these operations have; plain data.
-            let atomic = unsafe { wr.wr.atomic };
-            if length < 8 || atomic.remote_addr % 8 != 0 || is_inline {
-                return Err(Errno::EINVAL);
-            }
-        }
-        let signaled = signal_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
-        Ok(Checked {
-            sges,
-            length,
-            is_inline,
-            posted: Posted {
-                wr_id: wr.wr_id,
-                opcode,
-                signaled,
-                reported: signaled,
-            },
-        })
-    }
 }
 
 impl SendRing for Sends {
@@ -166,93 +60,23 @@ impl SendRing for Sends {
         self.ring.capacity()
     }
 
-    fn inspect(&self, wr: &ibv_send_wr, signal_all: bool) -> Result<Posted> {
-        Ok(self.check(wr, signal_all)?.posted)
+    fn inspect<W: SendRequest>(&self, request: &W, signal_all: bool) -> Result<Posted> {
+        self.check_all(request, signal_all)
     }
 
-    fn write(
+    /// The kernel's consumer index is past what has completed.
+    fn is_free(&self, _name: u32) -> bool {
+        true
+    }
+
+    fn write<W: SendRequest>(
         &mut self,
         name: u32,
         cookie: u64,
-        wr: &ibv_send_wr,
+        request: &W,
         signal_all: bool,
     ) -> Result<Posted> {
-        let Checked {
-            sges,
-            length,
-            is_inline,
-            posted,
-        } = self.check(wr, signal_all)?;
-        // The slot is not the kernel's before `publish`, so the tail may be written first.
-        if is_inline {
-            write_inline(&mut self.ring, name, sges)?;
-        } else {
-            write_sges(&mut self.ring, name, sges)?;
-        }
-        let dma = DmaInfo {
-            length,
-            resid: length,
-            num_sge: wr.num_sge.unsigned_abs(),
-            ..DmaInfo::default()
-        };
-        match wr.opcode {
-            IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_RDMA_READ => {
-                // SAFETY: the member that these operations have; plain data.
-                let rdma = unsafe { wr.wr.rdma };
-                let own = RdmaWr {
-                    remote_addr: rdma.remote_addr,
-                    rkey: rdma.rkey,
-                    ..RdmaWr::default()
-                };
-                self.write_head(name, cookie, wr, own, rdma.remote_addr, dma);
-            }
-            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
-                // SAFETY: the member that these operations have; plain data.
-                let atomic = unsafe { wr.wr.atomic };
-                let own = AtomicWr {
-                    remote_addr: atomic.remote_addr,
-                    compare_add: atomic.compare_add,
-                    swap: atomic.swap,
-                    rkey: atomic.rkey,
-                    ..AtomicWr::default()
-                };
-                self.write_head(name, cookie, wr, own, atomic.remote_addr, dma);
-            }
-            IBV_WR_BIND_MW => {
-                // SAFETY: the member that this operation has; plain data.
-                let bind = unsafe { wr.__bindgen_anon_2.bind_mw };
-                if !sges.is_empty() || bind.mw.is_null() || bind.bind_info.mr.is_null() {
-                    return Err(Errno::EINVAL);
-                }
-                // SAFETY: the caller's window and region, not NULL.
-                let (mw_rkey, mr_lkey) = unsafe { ((*bind.mw).rkey, (*bind.bind_info.mr).lkey) };
-                let own = MwWr {
-                    addr: bind.bind_info.addr,
-                    length: bind.bind_info.length,
-                    mr_lkey,
-                    mw_rkey,
-                    rkey: bind.rkey,
-                    access: bind.bind_info.mw_access_flags,
-                    ..MwWr::default()
-                };
-                self.write_head(name, cookie, wr, own, 0, dma);
-            }
-            IBV_WR_SEND | IBV_WR_SEND_WITH_IMM if self.qp_type == IBV_QPT_UD => {
-                // SAFETY: the member that a datagram has; plain data.
-                let ud = unsafe { wr.wr.ud };
-                // SAFETY: the caller's address handle, which is ours as its QP is.
-                let ah_num = unsafe { Ah::number(ud.ah) }.ok_or(Errno::EINVAL)?;
-                let own = UdWr {
-                    remote_qpn: ud.remote_qpn,
-                    remote_qkey: ud.remote_qkey,
-                    ah_num,
-                    ..UdWr::default()
-                };
-                self.write_head(name, cookie, wr, own, 0, dma);
-            }
-            _ => self.write_head(name, cookie, wr, RdmaWr::default(), 0, dma),
-        }
-        Ok(posted)
+        self.write_wqe(name, cookie, request, signal_all)
     }
 
     fn publish(&mut self, _first: u32, end: u32) -> Published {
@@ -338,15 +162,4 @@ pub(super) fn write_sges<T: Copy + zerocopy::FromBytes>(
     // SAFETY: `ibv_sge` is three integers without padding, and so bytes.
     let bytes = unsafe { std::slice::from_raw_parts(sges.as_ptr().cast(), size_of_val(sges)) };
     ring.write_tail(index, 0, bytes)
-}
-
-/// Writes the bytes that a gather list names behind a WQE.
-fn write_inline(ring: &mut IndexRing<SendWqe>, index: u32, sges: &[ibv_sge]) -> Result<()> {
-    let mut at = 0_usize;
-    for sge in sges {
-        let bytes = inline_bytes(sge)?;
-        ring.write_tail(index, at, bytes)?;
-        at = at.saturating_add(bytes.len());
-    }
-    Ok(())
 }

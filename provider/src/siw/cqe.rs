@@ -9,7 +9,7 @@ use kernel_abi::siw::{Cqe, opcode, status};
 use rdma_core_sys::{
     IBV_WC_BAD_RESP_ERR, IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_GENERAL_ERR,
     IBV_WC_LOC_ACCESS_ERR, IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_LOC_QP_OP_ERR,
-    IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE, IBV_WC_RECV, IBV_WC_REM_ACCESS_ERR,
+    IBV_WC_LOCAL_INV, IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE, IBV_WC_RECV, IBV_WC_REM_ACCESS_ERR,
     IBV_WC_REM_INV_REQ_ERR, IBV_WC_SEND, IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc,
     ibv_wc_opcode, ibv_wc_status,
 };
@@ -106,6 +106,7 @@ fn opcode(siw: u8) -> ibv_wc_opcode {
         opcode::FETCH_AND_ADD => IBV_WC_FETCH_ADD,
         opcode::COMP_AND_SWAP => IBV_WC_COMP_SWAP,
         opcode::RECEIVE => IBV_WC_RECV,
+        opcode::INVAL_STAG => IBV_WC_LOCAL_INV,
         _ => IBV_WC_SEND,
     }
 }

@@ -12,7 +12,9 @@ use std::os::fd::RawFd;
 
 use kernel_abi::siw;
 use rdma_core_sys::{
-    IBV_QPS_SQD, RDMA_DRIVER_SIW, ibv_context, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_srq_attr,
+    IBV_QP_EX_WITH_LOCAL_INV, IBV_QP_EX_WITH_RDMA_READ, IBV_QP_EX_WITH_RDMA_WRITE,
+    IBV_QP_EX_WITH_SEND, IBV_QP_EX_WITH_SEND_WITH_INV, IBV_QPS_SQD, IBV_QPT_RC, RDMA_DRIVER_SIW,
+    ibv_context, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_srq_attr,
 };
 
 use crate::cookie::Queue;
@@ -113,6 +115,16 @@ impl Driver for Siw {
     /// It never does.
     unsafe fn raises_last_wqe(_context: *mut ibv_context) -> bool {
         false
+    }
+
+    /// iWARP has neither immediate data nor atomics, and siw no windows.
+    unsafe fn has_send_ops(_: *mut ibv_context, qp_type: ibv_qp_type, send_ops: u64) -> bool {
+        const OPS: u32 = IBV_QP_EX_WITH_SEND
+            | IBV_QP_EX_WITH_SEND_WITH_INV
+            | IBV_QP_EX_WITH_RDMA_WRITE
+            | IBV_QP_EX_WITH_RDMA_READ
+            | IBV_QP_EX_WITH_LOCAL_INV;
+        qp_type == IBV_QPT_RC && send_ops & !u64::from(OPS) == 0
     }
 
     /// A QP that is destroyed at once: its mark in the receive queue is flushed

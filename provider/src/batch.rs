@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! A batch of `ibv_wr_post`(3): what was built since `ibv_wr_start`, in memory of its own.
+//!
+//! Nothing of it is in the ring or the ledger before `ibv_wr_complete` has posted it as one list. So
+//! the send queue is locked no longer than for `ibv_post_send`: meanwhile others may post, poll, and
+//! see the QP die. Only the batches of a QP exclude each other.
+//!
+//! The memory is reserved with the QP, about as much again as its ring; pages of it are used as far as
+//! the longest batch reached.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use rdma_core_sys::{
+    IBV_SEND_INLINE, ibv_qp_cap, ibv_send_wr, ibv_send_wr__bindgen_ty_2__bindgen_ty_3, ibv_sge,
+};
+
+use crate::errno::{Errno, Result};
+use crate::lock::lock;
+use crate::wr::{Beyond, List, SendRequest, WorkRequest};
+
+/// A work request under construction, or done.
+pub(crate) struct Staged {
+    wr: ibv_send_wr,
+    beyond: Option<Beyond>,
+    /// A setter may give it data: none has.
+    wants_data: bool,
+}
+
+impl WorkRequest for Staged {
+    fn next(&self) -> *mut Self {
+        // `Staging::list` links them to each other.
+        self.wr.next.cast()
+    }
+
+    fn sg_list(&self) -> (*const ibv_sge, std::ffi::c_int) {
+        self.wr.sg_list()
+    }
+}
+
+impl SendRequest for Staged {
+    fn wr(&self) -> &ibv_send_wr {
+        &self.wr
+    }
+
+    fn beyond(&self) -> Option<Beyond> {
+        self.beyond
+    }
+}
+
+/// The work requests of a batch.
+///
+/// # Invariants
+///
+/// The memory of the three is there from the beginning, for as many work requests as the send queue
+/// takes, each with as much data as a work request can have. They never grow past it, so it stays
+/// where it is: each `sg_list` points into `sges`, and the entry of inline data into `bytes`.
+pub(crate) struct Staging {
+    wrs: Vec<Staged>,
+    sges: Vec<ibv_sge>,
+    bytes: Vec<u8>,
+    max_sge: usize,
+    /// Bytes.
+    max_inline: usize,
+    /// The first mistake: the batch will be refused for it.
+    mistake: Option<Errno>,
+}
+
+impl Staging {
+    fn new(depth: u32, cap: &ibv_qp_cap) -> Result<Self> {
+        let size = |each: u32| usize::try_from(each).map_err(|_| Errno::ENOMEM);
+        let (depth, max_sge) = (size(depth)?, size(cap.max_send_sge)?);
+        let max_inline = size(cap.max_inline_data)?;
+        let all = |each: usize| depth.checked_mul(each).ok_or(Errno::ENOMEM);
+        let mut staging = Self {
+            wrs: Vec::new(),
+            sges: Vec::new(),
+            bytes: Vec::new(),
+            max_sge,
+            max_inline,
+            mistake: None,
+        };
+        staging.wrs.try_reserve_exact(depth)?;
+        // Inline data takes one entry, also if the QP was created for no others.
+        staging.sges.try_reserve_exact(all(max_sge.max(1))?)?;
+        staging.bytes.try_reserve_exact(all(max_inline)?)?;
+        Ok(staging)
+    }
+
+    fn clear(&mut self) {
+        self.wrs.clear();
+        self.sges.clear();
+        self.bytes.clear();
+        self.mistake = None;
+    }
+
+    /// Does the next step of the batch; its failure is the batch's.
+    fn go_on(&mut self, step: impl FnOnce(&mut Self) -> Result<()>) {
+        if self.mistake.is_none() {
+            self.mistake = step(self).err();
+        }
+    }
+
+    /// Begins the next work request, of which `wr` says all but its data.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if the batch is longer than the send queue.
+    pub(crate) fn begin(
+        &mut self,
+        mut wr: ibv_send_wr,
+        beyond: Option<Beyond>,
+        takes_data: bool,
+    ) -> Result<()> {
+        // Whether data is inline, the setter says that gives it.
+        wr.send_flags &= !IBV_SEND_INLINE;
+        push(
+            &mut self.wrs,
+            Staged {
+                wr,
+                beyond,
+                wants_data: takes_data,
+            },
+        )
+    }
+
+    /// Gives the work request its data: what `sges` name.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it may have none, or has some, or if there are too many entries.
+    pub(crate) fn set_sges(&mut self, sges: &[ibv_sge]) -> Result<()> {
+        if sges.len() > self.max_sge {
+            return Err(Errno::EINVAL);
+        }
+        let first = self.sges.len();
+        for sge in sges {
+            push(&mut self.sges, *sge)?;
+        }
+        self.give_data(first, 0)
+    }
+
+    /// Gives the work request its data: a copy of `parts`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it may have none, or has some, or if there are too many bytes.
+    pub(crate) fn set_inline<'p>(
+        &mut self,
+        parts: impl Iterator<Item = Result<&'p [u8]>>,
+    ) -> Result<()> {
+        let from = self.bytes.len();
+        for part in parts {
+            let part = part?;
+            let behind = self.bytes.len().checked_add(part.len());
+            if behind.is_none_or(|behind| behind.wrapping_sub(from) > self.max_inline) {
+                return Err(Errno::EINVAL);
+            }
+            // Fits: see the invariant.
+            self.bytes.extend_from_slice(part);
+        }
+        let length = self.bytes.len().wrapping_sub(from);
+        let first = self.sges.len();
+        let sge = ibv_sge {
+            addr: self
+                .bytes
+                .as_mut_ptr()
+                .wrapping_add(from)
+                .expose_provenance() as u64,
+            // CAST: at most `max_inline`, which is 32 bits.
+            length: u32::try_from(length).map_err(|_| Errno::EINVAL)?,
+            lkey: 0,
+        };
+        push(&mut self.sges, sge)?;
+        self.give_data(first, IBV_SEND_INLINE)
+    }
+
+    /// Gives the work request the entries from `first` on.
+    fn give_data(&mut self, first: usize, flags: u32) -> Result<()> {
+        let count = self.sges.len().wrapping_sub(first);
+        let list = self.sges.as_mut_ptr().wrapping_add(first);
+        let staged = self.wrs.last_mut().filter(|staged| staged.wants_data);
+        let staged = staged.ok_or(Errno::EINVAL)?;
+        staged.wants_data = false;
+        staged.wr.send_flags |= flags;
+        staged.wr.num_sge = count.try_into().map_err(|_| Errno::EINVAL)?;
+        staged.wr.sg_list = list;
+        Ok(())
+    }
+
+    /// Gives the work request, a datagram, its receiver.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no work request.
+    pub(crate) fn set_receiver(
+        &mut self,
+        receiver: ibv_send_wr__bindgen_ty_2__bindgen_ty_3,
+    ) -> Result<()> {
+        let staged = self.wrs.last_mut().ok_or(Errno::EINVAL)?;
+        staged.wr.wr.ud = receiver;
+        Ok(())
+    }
+
+    /// The whole batch, as a list.
+    ///
+    /// # Errors
+    ///
+    /// The first mistake that was made in it.
+    fn list(&mut self) -> Result<List<Staged>> {
+        if let Some(errno) = self.mistake {
+            return Err(errno);
+        }
+        let Some(last) = self.wrs.len().checked_sub(1) else {
+            // SAFETY: an empty list.
+            return Ok(unsafe { List::new(std::ptr::null_mut()) });
+        };
+        let head = self.wrs.as_mut_ptr();
+        for at in 0..last {
+            let next = head.wrapping_add(at.wrapping_add(1));
+            // SAFETY: there are `last + 1` of them. The others are reached by these pointers alone.
+            unsafe { (*head.wrapping_add(at)).wr.next = next.cast() };
+        }
+        // SAFETY: linked to each other, the last to none; the caller leaves the batch as it is while
+        // it uses the list.
+        Ok(unsafe { List::new(head) })
+    }
+}
+
+/// Puts a value behind the others; `ENOMEM` instead of more memory.
+fn push<T>(to: &mut Vec<T>, value: T) -> Result<()> {
+    if to.len() == to.capacity() {
+        return Err(Errno::ENOMEM);
+    }
+    to.push(value);
+    Ok(())
+}
+
+/// Where a QP's batches are built: one at a time.
+///
+/// # Invariants
+///
+/// `open` is used by the thread alone that `owner` names, or that holds the lock of `staging` and is
+/// about to be it.
+pub(crate) struct Batch {
+    /// The lock of `staging`, from `ibv_wr_start` to `ibv_wr_complete` or `ibv_wr_abort`. Dropped
+    /// before that.
+    open: UnsafeCell<Option<MutexGuard<'static, Staging>>>,
+    /// The `pthread_self`(3) that is building; 0 for nobody.
+    owner: AtomicU64,
+    staging: Mutex<Staging>,
+    /// What the QP was created to post, `IBV_QP_EX_WITH_*`.
+    ops: u64,
+}
+
+impl Batch {
+    /// Room for a batch of `depth` work requests with as much data as `cap` allows.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(ops: u64, depth: u32, cap: &ibv_qp_cap) -> Result<Self> {
+        Ok(Self {
+            open: UnsafeCell::new(None),
+            owner: AtomicU64::new(0),
+            staging: Mutex::new(Staging::new(depth, cap)?),
+            ops,
+        })
+    }
+
+    /// Whether the QP was created to post one of `ops`.
+    pub(crate) fn has(&self, ops: u32) -> bool {
+        self.ops & u64::from(ops) != 0
+    }
+
+    fn this_thread() -> u64 {
+        // SAFETY: it can always be called.
+        unsafe { libc::pthread_self() }
+    }
+
+    /// Whether this thread builds a batch here.
+    fn is_ours(&self) -> bool {
+        // Relaxed: only this thread stores its own name, so no other's store looks like it.
+        self.owner.load(Ordering::Relaxed) == Self::this_thread()
+    }
+
+    /// Begins a batch, when no other thread builds one. A thread that does so already is at a loss: its
+    /// batch will be refused.
+    pub(crate) fn start(&self) {
+        if self.is_ours() {
+            return self.go_on(|_| Err(Errno::EINVAL));
+        }
+        let mut staging = lock(&self.staging);
+        staging.clear();
+        // SAFETY: the guard is dropped before the lock, of which this is the neighbour, and which
+        // stays in its place: a QP is never moved.
+        let staging = unsafe {
+            mem::transmute::<MutexGuard<'_, Staging>, MutexGuard<'static, Staging>>(staging)
+        };
+        // SAFETY: this thread holds the lock (invariant).
+        unsafe { *self.open.get() = Some(staging) };
+        // Relaxed: see `is_ours`; the lock orders the rest.
+        self.owner.store(Self::this_thread(), Ordering::Relaxed);
+    }
+
+    /// Does the next step of this thread's batch; without one, nothing.
+    pub(crate) fn go_on(&self, step: impl FnOnce(&mut Staging) -> Result<()>) {
+        if self.is_ours() {
+            // SAFETY: this thread is the owner (invariant), and no step makes another.
+            if let Some(staging) = unsafe { (*self.open.get()).as_mut() } {
+                staging.go_on(step);
+            }
+        }
+    }
+
+    /// Ends this thread's batch; `use_it` may post it, before another one can begin.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is none; the first mistake made in it; what `use_it` says.
+    pub(crate) fn end(&self, use_it: impl FnOnce(List<Staged>) -> Result<()>) -> Result<()> {
+        if !self.is_ours() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: this thread is the owner (invariant).
+        let open = unsafe { (*self.open.get()).take() };
+        self.owner.store(0, Ordering::Relaxed);
+        let mut staging = open.ok_or(Errno::EINVAL)?;
+        let list = staging.list()?;
+        use_it(list)
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("ops", &self.ops)
+            .finish_non_exhaustive()
+    }
+}
