@@ -32,6 +32,7 @@ mod traffic;
 mod truth;
 mod waiters;
 mod wc_fields;
+mod wr_ex;
 
 use std::process::ExitCode;
 
@@ -63,5 +64,6 @@ fn main() -> ExitCode {
     async_events::add(&mut suite);
     fake_events::add(&mut suite);
     leaks::add(&mut suite);
+    wr_ex::add(&mut suite);
     runner::main(&suite)
 }

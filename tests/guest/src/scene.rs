@@ -13,7 +13,7 @@ use crate::roll::{LineId, Roll};
 use crate::suite::{Outcome, Stop};
 use crate::verbs::{
     AsyncEvent, Caps, CompChannel, Context, Cq, Mr, QpInit, Remote, SendWr, Srq, Transport,
-    attributes_ex, sys,
+    attributes_ex, send_ops, sys,
 };
 
 /// Bytes of a small message.
@@ -38,6 +38,8 @@ pub struct Plan {
     pub cq_depth: usize,
     /// Entries of each queue of both ends.
     pub queue_depth: u32,
+    /// The victim's sends are posted by [`Qp::batch`](crate::verbs::Qp::batch).
+    pub by_batch: bool,
 }
 
 impl Plan {
@@ -48,6 +50,7 @@ impl Plan {
         extended: false,
         cq_depth: 256,
         queue_depth: DEPTH,
+        by_batch: false,
     };
 
     /// One CQ.
@@ -65,6 +68,12 @@ impl Plan {
     /// With an SRQ.
     pub const SHARED: Self = Self {
         shared: true,
+        ..Self::PLAIN
+    };
+
+    /// Sends in batches.
+    pub const BY_BATCH: Self = Self {
+        by_batch: true,
         ..Self::PLAIN
     };
 }
@@ -240,8 +249,20 @@ impl Scene {
     /// A failure of the verb.
     pub fn post_sends(&self, count: usize) -> Outcome {
         let wr = small_send(&self.near, self.bench.device, self.far);
-        let list = self.roll.alternating(self.sends, count, &wr);
-        Ok(self.victim.qp.post_send(&list)?)
+        self.post(&self.roll.alternating(self.sends, count, &wr))
+    }
+
+    /// Posts sends to the victim, in the way of the plan.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the verb.
+    pub fn post(&self, list: &[SendWr<'_>]) -> Outcome {
+        if self.victim.qp.has_batches() {
+            Ok(self.victim.qp.post_batch(list)?)
+        } else {
+            Ok(self.victim.qp.post_send(list)?)
+        }
     }
 
     /// Gives the victim sends that it cannot finish before it dies.
@@ -256,7 +277,7 @@ impl Scene {
         if self.device() == Device::Siw {
             let large = SendWr::write(&[self.near.sge(0, LARGE)], self.far).signaled();
             let list = self.roll.sends(self.sends, 12, &large);
-            self.victim.qp.post_send(&list)?;
+            self.post(&list)?;
         }
         self.post_sends(20)
     }
@@ -317,6 +338,7 @@ fn victim(
         srq: srq.clone(),
         caps: caps(plan.queue_depth),
         signal_all: false,
+        send_ops: plan.by_batch.then(|| send_ops(bench.device, Transport::Rc)),
     };
     Ok((init, srq))
 }

@@ -142,6 +142,7 @@ fn init(channel: &Arc<CompChannel>, srq: Option<Arc<Srq>>) -> Result<QpInit, Sto
         srq,
         caps: Caps::default(),
         signal_all: false,
+        send_ops: None,
     })
 }
 

@@ -88,6 +88,7 @@ impl Bench {
             srq: None,
             caps,
             signal_all: false,
+            send_ops: None,
         })
     }
 }

@@ -273,6 +273,16 @@ impl CmId {
         object(unsafe { (*self.raw.as_ptr()).qp })
     }
 
+    pub(super) fn create_qp_ex(
+        &self,
+        mut init: sys::ibv_qp_init_attr_ex,
+    ) -> io::Result<NonNull<sys::ibv_qp>> {
+        // SAFETY: the id is alive, and so is all that the attributes name.
+        check(unsafe { sys::rdma_create_qp_ex(self.raw.as_ptr(), &raw mut init) })?;
+        // SAFETY: the id is alive, and `rdma_create_qp_ex` has set the pointer.
+        object(unsafe { (*self.raw.as_ptr()).qp })
+    }
+
     pub(super) fn destroy_qp(&self) {
         // SAFETY: the id is alive and has a QP.
         unsafe { sys::rdma_destroy_qp(self.raw.as_ptr()) };

@@ -75,6 +75,8 @@ pub struct QpInit {
     pub caps: Caps,
     /// Whether each send completes, signaled or not.
     pub signal_all: bool,
+    /// What can also be posted by [`Qp::batch`] (`IBV_QP_EX_WITH_*`), if anything.
+    pub send_ops: Option<u64>,
 }
 
 /// A queue pair, `ibv_qp`.
@@ -112,6 +114,24 @@ impl QpInit {
             sq_sig_all: c_int::from(self.signal_all),
         }
     }
+
+    /// The attributes of `ibv_create_qp_ex`, with `send_ops` among them.
+    #[must_use]
+    pub fn extended(&self, pd: &Pd, send_ops: u64) -> sys::ibv_qp_init_attr_ex {
+        let plain = self.raw();
+        sys::ibv_qp_init_attr_ex {
+            send_cq: plain.send_cq,
+            recv_cq: plain.recv_cq,
+            srq: plain.srq,
+            cap: plain.cap,
+            qp_type: plain.qp_type,
+            sq_sig_all: plain.sq_sig_all,
+            comp_mask: sys::IBV_QP_INIT_ATTR_PD | sys::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+            pd: pd.raw(),
+            send_ops_flags: send_ops,
+            ..Default::default()
+        }
+    }
 }
 
 impl Qp {
@@ -119,11 +139,30 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// The errno of `ibv_create_qp`.
+    /// The errno of `ibv_create_qp` or `ibv_create_qp_ex`.
     pub fn create(pd: &Arc<Pd>, init: &QpInit) -> io::Result<Self> {
+        if let Some(send_ops) = init.send_ops {
+            return Self::create_extended(pd, init, init.extended(pd, send_ops));
+        }
         let mut attributes = init.raw();
         // SAFETY: PD, CQs and SRQ are alive, and the attributes are filled in.
         let raw = object(unsafe { sys::ibv_create_qp(pd.raw(), &raw mut attributes) })?;
+        Ok(Self::own(raw, None, pd, init))
+    }
+
+    /// Creates a QP from `init`, but by these attributes.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_create_qp_ex`.
+    pub fn create_extended(
+        pd: &Arc<Pd>,
+        init: &QpInit,
+        mut attributes: sys::ibv_qp_init_attr_ex,
+    ) -> io::Result<Self> {
+        let context = pd.context().raw();
+        // SAFETY: PD, CQs and SRQ are alive, and the attributes are filled in.
+        let raw = object(unsafe { sys::inline::create_qp_ex(context, &raw mut attributes) })?;
         Ok(Self::own(raw, None, pd, init))
     }
 
@@ -131,9 +170,12 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// The errno of `rdma_create_qp`.
+    /// The errno of `rdma_create_qp` or `rdma_create_qp_ex`.
     pub fn on_cm_id(id: CmId, pd: &Arc<Pd>, init: &QpInit) -> io::Result<Self> {
-        let raw = id.create_qp(pd, init.raw())?;
+        let raw = match init.send_ops {
+            Some(send_ops) => id.create_qp_ex(init.extended(pd, send_ops))?,
+            None => id.create_qp(pd, init.raw())?,
+        };
         Ok(Self::own(raw, Some(id), pd, init))
     }
 

@@ -13,8 +13,8 @@ use super::{Ah, Mr, Mw, Remote, Sge, sys};
 /// A send work request, `ibv_send_wr`, and its scatter/gather list.
 #[derive(Clone)]
 pub struct SendWr<'m> {
-    raw: sys::ibv_send_wr,
-    sges: Vec<Sge<'m>>,
+    pub(super) raw: sys::ibv_send_wr,
+    pub(super) sges: Vec<Sge<'m>>,
     claimed_sges: Option<c_int>,
 }
 

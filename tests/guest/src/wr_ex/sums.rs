@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! The sum of the bytes that arrive is that of those that were sent, by either API, inline or not, in
+//! one piece, in lists, and in lists with empty entries.
+
+use std::env;
+
+use guest::links::Device;
+use guest::pair::QKEY;
+use guest::payload::message;
+use guest::suite::{Outcome, Stop, Suite};
+use guest::verbs::{Ah, Caps, RecvWr, SendWr, Sge, Transport};
+
+use super::{case, pair};
+
+/// Bytes in front of a datagram.
+const GRH: usize = 40;
+
+/// Lengths of the entries of a message; the first have room inline.
+const LISTS: [&[usize]; 12] = [
+    &[17],
+    &[1],
+    &[3, 30],
+    &[20, 0, 20],
+    &[0, 9],
+    &[9, 0],
+    &[0, 0, 0],
+    &[1, 2, 3, 4],
+    &[16, 16, 16, 16],
+    &[500],
+    &[100, 200, 300],
+    &[0, 333, 0, 400],
+];
+/// How many of the lists can be sent inline.
+const INLINE: usize = 9;
+
+pub(super) fn add(suite: &mut Suite) {
+    for (device, name, transport) in [
+        (Device::Rxe, "rc", Transport::Rc),
+        (Device::Rxe, "uc", Transport::Uc),
+        (Device::Rxe, "ud", Transport::Ud),
+        (Device::Siw, "rc", Transport::Rc),
+    ] {
+        case(suite, device, &format!("{name}/sums_of_lists"), move |_| {
+            sums(device, transport, false)
+        })
+        .beyond_stock(device.pick(
+            Some("wr_set_sge_list counts the first entry's bytes for each"),
+            Some(super::NONE),
+        ));
+        case(suite, device, &format!("{name}/sums_inline"), move |_| {
+            sums(device, transport, true)
+        })
+        .beyond_stock(device.pick(Some(super::FLAGLESS), Some(super::NONE)));
+    }
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|byte| u64::from(*byte)).sum()
+}
+
+fn sums(device: Device, transport: Transport, inline: bool) -> Outcome {
+    if device == Device::Siw && env::var("PROVIDER").as_deref() != Ok("lastwqe") {
+        return Err(Stop::skip(
+            "libsiw has no extended QP, and the kernel follows a null pointer of the other (siw_tx_hdt)",
+        ));
+    }
+    let pair = pair(device, transport, Caps::default())?;
+    let (from, to) = (pair.bench.memory(1024)?, pair.bench.memory(1024 + GRH)?);
+    let head = if transport == Transport::Ud { GRH } else { 0 };
+    let ah = match transport {
+        Transport::Ud => Some(Ah::create(&pair.bench.pd, device.address())?),
+        Transport::Rc | Transport::Uc => None,
+    };
+    let lists = if inline { &LISTS[..INLINE] } else { &LISTS[..] };
+    for (number, lengths) in lists.iter().cycle().take(3 * lists.len()).enumerate() {
+        for by_batch in [false, true] {
+            let len: usize = lengths.iter().sum();
+            let sent = message(number as u64, len);
+            from.write(0, &sent);
+            to.fill(0);
+            let sges: Vec<Sge<'_>> = from.sges(0, lengths);
+            let mut wr = SendWr::send(&sges).id(number as u64).signaled();
+            if let Some(ah) = &ah {
+                wr = wr.to(ah, pair.b.qp.number(), QKEY);
+            }
+            if inline {
+                wr = wr.inline();
+            }
+            pair.b
+                .qp
+                .post_recv(&[RecvWr::new(1, &[to.sge(0, 1024 + head)])])?;
+            if by_batch {
+                pair.a.qp.post_batch(&[wr])?;
+            } else {
+                pair.a.qp.post_send(&[wr])?;
+            }
+            if inline {
+                from.fill(0);
+            }
+            let received = pair.b.recv_cq.take_one()?.ok();
+            assert_eq!(pair.a.send_cq.take_one()?.ok().wr_id, number as u64);
+            let what = format!("{lengths:?}, by batch {by_batch}");
+            assert_eq!(received.byte_len as usize, head + len, "{what}");
+            let arrived = to.read(head..head + 1000);
+            assert_eq!(sum(&arrived), sum(&sent), "{what}");
+            assert!(arrived[..len] == sent, "{what}: the order changed");
+        }
+    }
+    Ok(())
+}
