@@ -6,7 +6,7 @@
 //!
 //! * post → ring → kernel: [`post_send`] and [`post_recv`], the driver's `send` and `recv`
 //!   ([`rxe`], [`siw`]), [`ledger`], [`ring`], [`doorbell`]. The `ibv_wr_*` calls of [`wr_post`]
-//!   gather in a [`batch`] what `ibv_wr_complete` hands to [`post_send`].
+//!   gather in a [`draft`] what `ibv_wr_complete` hands to [`post_send`].
 //! * kernel → ring → poll: [`poll_cq`] or [`start_poll`], the driver's `cqe`, [`cookie`], [`owners`], [`ledger`].
 //! * sign of death → flush → completion: [`poll_cq`], [`async_event`], [`qp_state`], [`post_send`],
 //!   [`post_recv`] or [`silence`], then [`death`], [`flush`], and [`bell`] for who sleeps.
@@ -22,7 +22,6 @@ mod acknowledge;
 mod ah;
 mod announcer;
 mod async_event;
-mod batch;
 mod bell;
 mod boundary;
 mod claim;
@@ -33,6 +32,7 @@ mod cq;
 mod cq_ex;
 mod death;
 mod doorbell;
+mod draft;
 mod driver;
 mod errno;
 mod flush;

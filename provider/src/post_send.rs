@@ -2,7 +2,7 @@
 
 //! `ibv_post_send`: application → ledger and ring → doorbell → kernel.
 //!
-//! The batches of `ibv_wr_complete` take the same way, but whole or not at all.
+//! The drafts of `ibv_wr_complete` take the same way, but whole or not at all.
 //! A dead QP's sends go into the ledger alone, as flush completions.
 
 use std::ffi::c_int;

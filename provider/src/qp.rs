@@ -14,13 +14,13 @@ use rdma_core_sys::provider::verbs_qp;
 use rdma_core_sys::{ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_state};
 
 use crate::announcer;
-use crate::batch::Batch;
 use crate::boundary::{pointer, status};
 use crate::context::Context;
 use crate::cookie::{self, Cookie, CookieBase, Mark, Queue};
 use crate::cq::Cq;
 use crate::death::Cause;
 use crate::doorbell::Doorbell;
+use crate::draft::Draft;
 use crate::driver::{Driver, RecvRing, SendRing, holds};
 use crate::errno::{Errno, Result};
 use crate::ledger::{RecvLedger, SendLedger};
@@ -38,7 +38,7 @@ pub(crate) struct Qp<D: Driver> {
     base: UnsafeCell<verbs_qp>,
     pub(crate) pair: Arc<QueuePair<D>>,
     /// Where `ibv_wr_start` and what follows it work, if the QP was created for that.
-    pub(crate) batch: Option<Batch>,
+    pub(crate) draft: Option<Draft>,
 }
 
 impl<D: Driver> fmt::Debug for Qp<D> {
@@ -132,7 +132,7 @@ pub(crate) unsafe fn make<D: Driver>(
     created?;
     // SAFETY: the attributes name objects of ours, or NULL for no SRQ.
     let finished = unsafe { finish(&ours, base, attr, &answer.driver, send_ops) };
-    let (pair, batch) = finished.inspect_err(|_| {
+    let (pair, draft) = finished.inspect_err(|_| {
         // SAFETY: the kernel's QP that was just made, known to nobody else. Its failure could
         // not be told: the other one is.
         let _ = unsafe { (ours.library.calls.ibv_cmd_destroy_qp)(base) };
@@ -141,7 +141,7 @@ pub(crate) unsafe fn make<D: Driver>(
     unsafe {
         let qp = qp.as_mut_ptr();
         (&raw mut (*qp).pair).write(pair);
-        (&raw mut (*qp).batch).write(batch);
+        (&raw mut (*qp).draft).write(draft);
     }
     Ok(Box::into_raw(qp).cast())
 }
@@ -157,7 +157,7 @@ unsafe fn finish<D: Driver>(
     attr: &mut ibv_qp_init_attr,
     answer: &D::QpAnswer,
     send_ops: Option<u64>,
-) -> Result<(Arc<QueuePair<D>>, Option<Batch>)> {
+) -> Result<(Arc<QueuePair<D>>, Option<Draft>)> {
     // SAFETY: the caller's promise.
     let (send_cq, recv_cq, srq) = unsafe {
         let cq = |cq| {
@@ -173,8 +173,8 @@ unsafe fn finish<D: Driver>(
     let asked = attr.cap;
     let mut sends = D::map_sq(cmd_fd, answer, attr.qp_type, &mut attr.cap)?;
     let send_ledger = SendLedger::new(holds(sends.capacity(), asked.max_send_wr)?, D::CQE_ORDER)?;
-    let batch = send_ops
-        .map(|ops| Batch::new(ops, sends.capacity(), &attr.cap))
+    let draft = send_ops
+        .map(|ops| Draft::new(ops, sends.capacity(), &attr.cap))
         .transpose()?;
     let mut own = if srq.is_some() {
         None
@@ -236,7 +236,7 @@ unsafe fn finish<D: Driver>(
     let at = NonNull::from(&*pair);
     let owner = Owner::qp(at, pair.send_cq.key(), pair.recv_cq.key());
     context.owners.publish(id, owner);
-    Ok((pair, batch))
+    Ok((pair, draft))
 }
 
 /// `ibv_destroy_qp`(3). No completion of the QP is seen any more.

@@ -4,7 +4,7 @@
 //!
 //! # Safety
 //!
-//! Of each: a QP of the driver's that has a batch, and what `ibv_wr_post`(3) asks.
+//! Of each: a QP of the driver's that has a draft, and what `ibv_wr_post`(3) asks.
 
 use std::ffi::c_void;
 
@@ -45,10 +45,10 @@ unsafe fn build<D: Driver>(
     let Some(ours) = (unsafe { Qp::<D>::of(qp.cast()) }) else {
         return;
     };
-    let Some(batch) = &ours.batch else { return };
-    batch.go_on(|staging| {
+    let Some(draft) = &ours.draft else { return };
+    draft.go_on(|staging| {
         guard(|| {
-            if !batch.has(op) {
+            if !draft.has(op) {
                 return Err(Errno::EINVAL);
             }
             // SAFETY: the application sets these members before it calls, in the same thread.

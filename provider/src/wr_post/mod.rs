@@ -2,12 +2,12 @@
 
 //! `ibv_wr_start`, `ibv_wr_complete`, `ibv_wr_abort`, and what comes between: `ibv_wr_post`(3).
 //!
-//! The builders and setters gather work requests in the QP's [`batch`](crate::batch), and return
+//! The builders and setters gather work requests in the QP's [`draft`](crate::draft), and return
 //! nothing: a mistake is `ibv_wr_complete`'s to tell. That posts all or nothing.
 //!
 //! libibverbs calls these through the members of `struct ibv_qp_ex`, of which none is left NULL: an
 //! operation that the QP was not created for is a mistake like others. One that is called outside of
-//! a batch does nothing.
+//! a draft does nothing.
 
 mod builders;
 mod setters;
@@ -17,8 +17,8 @@ use std::ffi::c_int;
 use rdma_core_sys::provider::verbs_qp;
 use rdma_core_sys::{Library, ibv_qp_ex};
 
-use crate::batch::Staging;
 use crate::boundary::{guard, status};
+use crate::draft::Staging;
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
 use crate::qp::Qp;
@@ -27,7 +27,7 @@ use crate::qp::Qp;
 ///
 /// # Safety
 ///
-/// `qp` is a QP of this driver's that has a batch, and that nobody else knows yet.
+/// `qp` is a QP of this driver's that has a draft, and that nobody else knows yet.
 pub(crate) unsafe fn install<D: Driver>(qp: *mut ibv_qp_ex, library: &Library) {
     // SAFETY: the caller's QP, whose memory is that of a `verbs_qp`.
     unsafe {
@@ -56,15 +56,15 @@ pub(crate) unsafe fn install<D: Driver>(qp: *mut ibv_qp_ex, library: &Library) {
     }
 }
 
-/// Does the next step of the batch that the calling thread builds. A panic in it is a mistake, too.
+/// Does the next step of the draft that the calling thread builds. A panic in it is a mistake, too.
 ///
 /// # Safety
 ///
 /// `qp` is NULL or a QP of this driver's.
 unsafe fn go_on<D: Driver>(qp: *mut ibv_qp_ex, step: impl FnOnce(&mut Staging) -> Result<()>) {
     // SAFETY: the caller's QP.
-    if let Some(batch) = unsafe { Qp::<D>::of(qp.cast()) }.and_then(|qp| qp.batch.as_ref()) {
-        batch.go_on(|staging| guard(|| step(staging)));
+    if let Some(draft) = unsafe { Qp::<D>::of(qp.cast()) }.and_then(|qp| qp.draft.as_ref()) {
+        draft.go_on(|staging| guard(|| step(staging)));
     }
 }
 
@@ -72,12 +72,12 @@ unsafe fn go_on<D: Driver>(qp: *mut ibv_qp_ex, step: impl FnOnce(&mut Staging) -
 ///
 /// # Safety
 ///
-/// This and those below: a QP of this driver's that has a batch, and what the man page asks.
+/// This and those below: a QP of this driver's that has a draft, and what the man page asks.
 unsafe extern "C" fn start<D: Driver>(qp: *mut ibv_qp_ex) {
     let _ = guard(|| {
         // SAFETY: the caller's QP.
-        if let Some(batch) = unsafe { Qp::<D>::of(qp.cast()) }.and_then(|qp| qp.batch.as_ref()) {
-            batch.start();
+        if let Some(draft) = unsafe { Qp::<D>::of(qp.cast()) }.and_then(|qp| qp.draft.as_ref()) {
+            draft.start();
         }
         Ok(())
     });
@@ -88,8 +88,8 @@ unsafe extern "C" fn complete<D: Driver>(qp: *mut ibv_qp_ex) -> c_int {
     status(|| {
         // SAFETY: the caller's QP.
         let qp = unsafe { Qp::<D>::of(qp.cast()) }.ok_or(Errno::EINVAL)?;
-        let batch = qp.batch.as_ref().ok_or(Errno::EINVAL)?;
-        batch.end(|list| {
+        let draft = qp.draft.as_ref().ok_or(Errno::EINVAL)?;
+        draft.end(|list| {
             if list.head().is_null() {
                 return Ok(());
             }
@@ -105,9 +105,9 @@ unsafe extern "C" fn complete<D: Driver>(qp: *mut ibv_qp_ex) -> c_int {
 unsafe extern "C" fn abort<D: Driver>(qp: *mut ibv_qp_ex) {
     let _ = guard(|| {
         // SAFETY: the caller's QP.
-        if let Some(batch) = unsafe { Qp::<D>::of(qp.cast()) }.and_then(|qp| qp.batch.as_ref()) {
+        if let Some(draft) = unsafe { Qp::<D>::of(qp.cast()) }.and_then(|qp| qp.draft.as_ref()) {
             // Why there is none to abort, or what was wrong with it, nobody asks.
-            let _ = batch.end(|_| Ok(()));
+            let _ = draft.end(|_| Ok(()));
         }
         Ok(())
     });

@@ -4,7 +4,7 @@
 //!
 //! # Safety
 //!
-//! Of each: a QP of the driver's that has a batch, and what `ibv_wr_post`(3) asks.
+//! Of each: a QP of the driver's that has a draft, and what `ibv_wr_post`(3) asks.
 
 use std::ffi::c_void;
 use std::slice;

@@ -38,8 +38,8 @@ pub struct Plan {
     pub cq_depth: usize,
     /// Entries of each queue of both ends.
     pub queue_depth: u32,
-    /// The victim's sends are posted by [`Qp::batch`](crate::verbs::Qp::batch).
-    pub by_batch: bool,
+    /// The victim's sends are posted by [`Qp::draft`](crate::verbs::Qp::draft).
+    pub by_draft: bool,
 }
 
 impl Plan {
@@ -50,7 +50,7 @@ impl Plan {
         extended: false,
         cq_depth: 256,
         queue_depth: DEPTH,
-        by_batch: false,
+        by_draft: false,
     };
 
     /// One CQ.
@@ -71,9 +71,9 @@ impl Plan {
         ..Self::PLAIN
     };
 
-    /// Sends in batches.
-    pub const BY_BATCH: Self = Self {
-        by_batch: true,
+    /// Sends as drafts.
+    pub const BY_DRAFT: Self = Self {
+        by_draft: true,
         ..Self::PLAIN
     };
 }
@@ -258,8 +258,8 @@ impl Scene {
     ///
     /// A failure of the verb.
     pub fn post(&self, list: &[SendWr<'_>]) -> Outcome {
-        if self.victim.qp.has_batches() {
-            Ok(self.victim.qp.post_batch(list)?)
+        if self.victim.qp.has_drafts() {
+            Ok(self.victim.qp.post_draft(list)?)
         } else {
             Ok(self.victim.qp.post_send(list)?)
         }
@@ -338,7 +338,7 @@ fn victim(
         srq: srq.clone(),
         caps: caps(plan.queue_depth),
         signal_all: false,
-        send_ops: plan.by_batch.then(|| send_ops(bench.device, Transport::Rc)),
+        send_ops: plan.by_draft.then(|| send_ops(bench.device, Transport::Rc)),
     };
     Ok((init, srq))
 }

@@ -67,6 +67,7 @@ fn pair(device: Device, transport: Transport, wc_flags: u32) -> Result<Pair, Sto
             srq: None,
             caps: Caps::default(),
             signal_all: false,
+            send_ops: None,
         })
     };
     let (a, b) = (init()?, init()?);

@@ -45,7 +45,7 @@ pub use srq::Srq;
 pub use wc::Wc;
 pub use window::Mw;
 pub use work::{BadWr, RecvWr, Refused, SendWr};
-pub use wr_post::{Batch, Incomplete, send_ops};
+pub use wr_post::{Draft, Incomplete, send_ops};
 
 /// Every remote access right that an MR or a QP can give.
 pub const REMOTE_ACCESS: u32 = sys::IBV_ACCESS_LOCAL_WRITE

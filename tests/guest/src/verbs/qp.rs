@@ -75,7 +75,7 @@ pub struct QpInit {
     pub caps: Caps,
     /// Whether each send completes, signaled or not.
     pub signal_all: bool,
-    /// What can also be posted by [`Qp::batch`] (`IBV_QP_EX_WITH_*`), if anything.
+    /// What can also be posted by [`Qp::draft`] (`IBV_QP_EX_WITH_*`), if anything.
     pub send_ops: Option<u64>,
 }
 

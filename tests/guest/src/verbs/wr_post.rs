@@ -12,7 +12,7 @@ use crate::links::Device;
 
 use super::{Qp, SendWr, Transport, sys};
 
-/// All that a QP on `device` of that transport can post in a batch, on every kernel.
+/// All that a QP on `device` of that transport can post in a draft, on every kernel.
 #[must_use]
 pub fn send_ops(device: Device, transport: Transport) -> u64 {
     let both = sys::IBV_QP_EX_WITH_SEND;
@@ -32,7 +32,7 @@ pub fn send_ops(device: Device, transport: Transport) -> u64 {
     })
 }
 
-/// A batch that `ibv_wr_complete` has refused.
+/// A draft that `ibv_wr_complete` has refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Incomplete {
     /// What it returned; a positive errno if it keeps to the manual.
@@ -48,9 +48,9 @@ impl fmt::Display for Incomplete {
 
 impl Error for Incomplete {}
 
-/// A batch that is open; it is aborted unless it is completed.
+/// A draft that is open; it is aborted unless it is completed.
 #[derive(Debug)]
-pub struct Batch<'q> {
+pub struct Draft<'q> {
     raw: *mut sys::ibv_qp_ex,
     transport: Transport,
     is_open: bool,
@@ -73,7 +73,7 @@ macro_rules! wr_call {
 impl Qp {
     /// Whether the QP was created with send operations.
     #[must_use]
-    pub fn has_batches(&self) -> bool {
+    pub fn has_drafts(&self) -> bool {
         !self.extended_view().is_null()
     }
 
@@ -84,41 +84,41 @@ impl Qp {
         unsafe { sys::ibv_qp_to_qp_ex(self.raw()) }
     }
 
-    /// Begins a batch (`ibv_wr_start`).
+    /// Begins a draft (`ibv_wr_start`).
     ///
     /// # Panics
     ///
     /// If the QP was not created with send operations.
     #[must_use]
-    pub fn batch(&self) -> Batch<'_> {
+    pub fn draft(&self) -> Draft<'_> {
         let raw = self.extended_view();
         assert!(!raw.is_null(), "a QP without send operations");
-        let batch = Batch {
+        let draft = Draft {
             raw,
             transport: self.transport(),
             is_open: true,
             _qp: PhantomData,
         };
         // SAFETY: the QP is alive.
-        unsafe { wr_call!(batch.raw, wr_start) };
-        batch
+        unsafe { wr_call!(draft.raw, wr_start) };
+        draft
     }
 
-    /// Posts sends as one batch.
+    /// Posts sends as one draft.
     ///
     /// # Errors
     ///
-    /// That the batch was refused.
-    pub fn post_batch(&self, list: &[SendWr<'_>]) -> Result<(), Incomplete> {
-        let batch = self.batch();
+    /// That the draft was refused.
+    pub fn post_draft(&self, list: &[SendWr<'_>]) -> Result<(), Incomplete> {
+        let draft = self.draft();
         for wr in list {
-            batch.add(wr);
+            draft.add(wr);
         }
-        batch.complete()
+        draft.complete()
     }
 }
 
-impl Batch<'_> {
+impl Draft<'_> {
     /// The QP, for calls that no method makes.
     #[must_use]
     pub fn raw(&self) -> *mut sys::ibv_qp_ex {
@@ -236,7 +236,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Posts the batch (`ibv_wr_complete`).
+    /// Posts the draft (`ibv_wr_complete`).
     ///
     /// # Errors
     ///
@@ -250,13 +250,13 @@ impl Batch<'_> {
         }
     }
 
-    /// Drops the batch (`ibv_wr_abort`).
+    /// Drops the draft (`ibv_wr_abort`).
     pub fn abort(self) {
         drop(self);
     }
 }
 
-impl Drop for Batch<'_> {
+impl Drop for Draft<'_> {
     fn drop(&mut self) {
         if self.is_open {
             // SAFETY: the QP is alive.

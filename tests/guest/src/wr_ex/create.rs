@@ -41,10 +41,10 @@ fn create(device: Device) -> Outcome {
                 ..init.clone()
             };
             let qp = Qp::create(&bench.pd, &init)?;
-            assert!(qp.has_batches(), "{transport:?} {ops:#x} has no view");
+            assert!(qp.has_drafts(), "{transport:?} {ops:#x} has no view");
         }
         let plain = Qp::create(&bench.pd, &init)?;
-        assert!(!plain.has_batches(), "a plain QP has an extended view");
+        assert!(!plain.has_drafts(), "a plain QP has an extended view");
         let mut attributes = init.extended(&bench.pd, 0);
         attributes.comp_mask = sys::IBV_QP_INIT_ATTR_PD | sys::IBV_QP_INIT_ATTR_CREATE_FLAGS;
         drop(Qp::create_extended(&bench.pd, &init, attributes)?);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! What a batch has posted, or posts, when the QP dies: each request completes once and in order.
+//! What a draft has posted, or posts, when the QP dies: each request completes once and in order.
 
 use guest::death::Death;
 use guest::links::Device;
@@ -41,7 +41,7 @@ pub(super) fn add(suite: &mut Suite) {
 }
 
 fn outstanding(device: Device, death: Death) -> Outcome {
-    let scene = Scene::set(device, death, Plan::BY_BATCH)?;
+    let scene = Scene::set(device, death, Plan::BY_DRAFT)?;
     scene.post_recvs(20)?;
     if !death.is_by_send(device) {
         scene.load_sends()?;
@@ -51,7 +51,7 @@ fn outstanding(device: Device, death: Death) -> Outcome {
 }
 
 fn later(device: Device, death: Death) -> Outcome {
-    let scene = Scene::set(device, death, Plan::BY_BATCH)?;
+    let scene = Scene::set(device, death, Plan::BY_DRAFT)?;
     death.inflict(&scene, 0)?;
     for count in [10, 1, 16] {
         scene.post_sends(count)?;
@@ -62,7 +62,7 @@ fn later(device: Device, death: Death) -> Outcome {
 
 /// It has only ever slept, and is woken for what was outstanding, and for what is posted later.
 fn sleeper(device: Device, death: Death) -> Outcome {
-    let scene = Scene::set(device, death, Plan::BY_BATCH)?;
+    let scene = Scene::set(device, death, Plan::BY_DRAFT)?;
     if !death.is_by_send(device) {
         scene.load_sends()?;
     }
@@ -76,7 +76,7 @@ fn sleeper(device: Device, death: Death) -> Outcome {
 
 /// A QP that was connected, had nothing to do, and is dead.
 fn dead(device: Device) -> Result<Scene, Stop> {
-    let scene = Scene::set(device, Death::ModifyErr, Plan::BY_BATCH)?;
+    let scene = Scene::set(device, Death::ModifyErr, Plan::BY_DRAFT)?;
     Death::ModifyErr.inflict(&scene, 0)?;
     Ok(scene)
 }
@@ -97,7 +97,7 @@ fn later_kinds(device: Device) -> Outcome {
         let wr = if at % 3 == 0 { wr.signaled() } else { wr };
         let list = [scene.roll.send(scene.sends, wr)];
         if at % 2 == 0 {
-            scene.victim.qp.post_batch(&list)?;
+            scene.victim.qp.post_draft(&list)?;
         } else {
             scene.victim.qp.post_send(&list)?;
         }
@@ -108,13 +108,13 @@ fn later_kinds(device: Device) -> Outcome {
     Ok(())
 }
 
-/// A dead queue takes as much as a living one; a batch that is longer than the rest is refused whole.
+/// A dead queue takes as much as a living one; a draft that is longer than the rest is refused whole.
 fn to_the_depth(device: Device) -> Outcome {
     let scene = dead(device)?;
     let too_long = vec![SendWr::send(&[scene.near.sge(0, SMALL)]).id(u64::MAX); 200];
     for _ in 0..3 {
         scene.post_sends(DEPTH as usize - 5)?;
-        let said = scene.victim.qp.post_batch(&too_long);
+        let said = scene.victim.qp.post_draft(&too_long);
         assert_eq!(said.map_err(|refused| refused.returned), Err(libc::ENOMEM));
         scene.post_sends(5)?;
         scene.roll.demand_all(scene.sends);
@@ -124,25 +124,25 @@ fn to_the_depth(device: Device) -> Outcome {
     Ok(())
 }
 
-/// The QP dies while a batch is built: it is accepted, and flushed, or aborted, and not.
+/// The QP dies while a draft is built: it is accepted, and flushed, or aborted, and not.
 fn dead_meanwhile(device: Device) -> Outcome {
     for complete in [true, false] {
-        let scene = Scene::set(device, Death::ModifyErr, Plan::BY_BATCH)?;
+        let scene = Scene::set(device, Death::ModifyErr, Plan::BY_DRAFT)?;
         scene.post_recvs(3)?;
         let write = SendWr::write(&[scene.near.sge(0, SMALL)], scene.far).signaled();
-        let batch = scene.victim.qp.batch();
+        let draft = scene.victim.qp.draft();
         if complete {
             for wr in scene.roll.sends(scene.sends, 10, &write) {
-                batch.add(&wr);
+                draft.add(&wr);
             }
         } else {
-            (0..10).for_each(|_| batch.add(&write.clone().id(u64::MAX)));
+            (0..10).for_each(|_| draft.add(&write.clone().id(u64::MAX)));
         }
         scene.victim.qp.move_to(sys::IBV_QPS_ERR)?;
         if complete {
-            batch.complete()?;
+            draft.complete()?;
         } else {
-            batch.abort();
+            draft.abort();
         }
         scene.settle()?;
         scene.post_sends(2)?;
@@ -163,7 +163,7 @@ fn before_rts(device: Device) -> Outcome {
     );
     let refuse = |qp: &Qp| -> Outcome {
         let wr = SendWr::write(&[memory.sge(0, SMALL)], memory.remote(SMALL));
-        let said = qp.post_batch(&vec![wr.id(u64::MAX).signaled(); 2]);
+        let said = qp.post_draft(&vec![wr.id(u64::MAX).signaled(); 2]);
         assert_eq!(
             said.map_err(|refused| refused.returned),
             Err(libc::EINVAL),
@@ -177,7 +177,7 @@ fn before_rts(device: Device) -> Outcome {
     let cqs = [&*a.send_cq, &*a.recv_cq, &*b.send_cq, &*b.recv_cq];
     peer.post_recv(&roll.recvs(recvs, 20, memory.sge(0, SMALL)))?;
     let send = SendWr::send(&[memory.sge(0, SMALL)]).signaled();
-    qp.post_batch(&roll.sends(sends, 20, &send))?;
+    qp.post_draft(&roll.sends(sends, 20, &send))?;
     roll.settle(&cqs)?;
     qp.move_to(sys::IBV_QPS_ERR)?;
     roll.settle(&cqs)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! Batches that cannot be posted: `ibv_wr_complete` says why, nothing of them is posted, and the QP
+//! Drafts that cannot be posted: `ibv_wr_complete` says why, nothing of them is posted, and the QP
 //! works.
 
 use std::ptr;
@@ -27,18 +27,18 @@ pub(super) fn add(suite: &mut Suite) {
                 .beyond_stock(device.pick(misuse.on_rxe, Some(super::NONE)));
             }
         }
-        case(suite, device, "misuse/outside_of_a_batch", outside).beyond_stock(device.pick(
-            Some("what is called outside of a batch is done, and a lock is unlocked twice"),
+        case(suite, device, "misuse/outside_of_a_draft", outside).beyond_stock(device.pick(
+            Some("what is called outside of a draft is done, and a lock is unlocked twice"),
             Some(super::NONE),
         ));
-        case(suite, device, "misuse/posts_inside_a_batch", inside).beyond_stock(device.pick(
-            Some("ibv_post_send waits for a lock that the batch holds"),
+        case(suite, device, "misuse/posts_inside_a_draft", inside).beyond_stock(device.pick(
+            Some("ibv_post_send waits for a lock that the draft holds"),
             Some(super::NONE),
         ));
     }
 }
 
-/// Something that is not done in a batch.
+/// Something that is not done in a draft.
 struct Misuse {
     name: &'static str,
     /// The only driver for which it is one.
@@ -78,7 +78,7 @@ enum Call<'m> {
 
 impl Call<'_> {
     fn make(self, qp: *mut sys::ibv_qp_ex) {
-        // SAFETY: the QP is alive and in a batch of this thread's. What is named is there as long as
+        // SAFETY: the QP is alive and in a draft of this thread's. What is named is there as long as
         // the call, or claimed so that it must not be looked at.
         unsafe {
             match self {
@@ -248,22 +248,22 @@ fn refused(device: Device, misuse: &Misuse) -> Outcome {
     let good = SendWr::send(&[memory.sge(0, 8)]).id(u64::MAX).signaled();
     for before in 0..3 {
         for behind in 0..3 {
-            let batch = pair.a.qp.batch();
+            let draft = pair.a.qp.draft();
             for _ in 0..before {
-                batch.add(&good);
+                draft.add(&good);
             }
             // SAFETY: the QP is alive, and this thread alone uses it.
             unsafe {
-                (*batch.raw()).wr_id = u64::MAX;
-                (*batch.raw()).wr_flags = sys::IBV_SEND_SIGNALED;
+                (*draft.raw()).wr_id = u64::MAX;
+                (*draft.raw()).wr_flags = sys::IBV_SEND_SIGNALED;
             }
             for call in (misuse.calls)(&memory) {
-                call.make(batch.raw());
+                call.make(draft.raw());
             }
             for _ in 0..behind {
-                batch.add(&good);
+                draft.add(&good);
             }
-            let said = batch.complete().map_err(|refused| refused.returned);
+            let said = draft.complete().map_err(|refused| refused.returned);
             assert_eq!(said, Err(misuse.errno), "{before} before, {behind} behind");
         }
     }
@@ -294,7 +294,7 @@ fn assert_works(pair: &Pair) -> Outcome {
             .qp
             .post_recv(&[RecvWr::new(number, &[to.sge(0, 16)])])?;
         let send = SendWr::send(&[from.sge(0, 16)]).id(number).signaled();
-        pair.a.qp.post_batch(&[send])?;
+        pair.a.qp.post_draft(&[send])?;
         let received = pair.b.recv_cq.take_one()?.ok();
         let sent = pair.a.send_cq.take_one()?.ok();
         assert_eq!((received.wr_id, sent.wr_id), (number, number));
@@ -303,7 +303,7 @@ fn assert_works(pair: &Pair) -> Outcome {
     Ok(())
 }
 
-/// Without a batch there is nothing to build, complete or abort.
+/// Without a draft there is nothing to build, complete or abort.
 fn outside(device: Device) -> Outcome {
     let pair = pair(device, Transport::Rc, Caps::default())?;
     let raw = pair.a.qp.extended_view();
@@ -314,7 +314,7 @@ fn outside(device: Device) -> Outcome {
             wr_call!(raw, wr_set_sge, 1, 1, 1);
             wr_call!(raw, wr_abort);
             assert_eq!(wr_call!(raw, wr_complete), libc::EINVAL);
-            // In a batch, but of no request.
+            // In a draft, but of no request.
             wr_call!(raw, wr_start);
             wr_call!(raw, wr_set_sge, 1, 1, 1);
             assert_eq!(wr_call!(raw, wr_complete), libc::EINVAL);
@@ -323,20 +323,20 @@ fn outside(device: Device) -> Outcome {
     assert_works(&pair)
 }
 
-/// The manual forbids it, but nothing hangs: what is posted inside of a batch comes before it.
+/// The manual forbids it, but nothing hangs: what is posted inside of a draft comes before it.
 fn inside(device: Device) -> Outcome {
     let pair = pair(device, Transport::Rc, Caps::default())?;
     let memory = pair.bench.memory(64)?;
     let write = SendWr::write(&[memory.sge(0, 8)], memory.remote(8)).signaled();
     for _ in 0..20 {
-        let batch = pair.a.qp.batch();
-        batch.add(&write.clone().id(2));
+        let draft = pair.a.qp.draft();
+        draft.add(&write.clone().id(2));
         pair.a.qp.post_send(&[write.clone().id(1)])?;
         pair.a
             .qp
             .post_recv(&[RecvWr::new(9, &[memory.sge(16, 8)])])?;
         assert_eq!(pair.a.send_cq.take_one()?.ok().wr_id, 1);
-        batch.complete()?;
+        draft.complete()?;
         assert_eq!(pair.a.send_cq.take_one()?.ok().wr_id, 2);
     }
     assert_works(&pair)

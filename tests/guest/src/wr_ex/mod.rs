@@ -45,7 +45,7 @@ fn case<'s>(
     case.beyond_stock(device.pick(None, Some(NONE)))
 }
 
-/// What a QP is created from that can post by batch all that there is.
+/// What a QP is created from that can post by draft all that there is.
 fn init(bench: &Bench, transport: Transport, caps: Caps) -> Result<QpInit, Stop> {
     Ok(QpInit {
         send_ops: Some(send_ops(bench.device, transport)),

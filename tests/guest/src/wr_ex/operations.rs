@@ -45,7 +45,7 @@ pub(super) fn add(suite: &mut Suite) {
     case(suite, Device::Siw, "local_inv", |_| {
         revoked(|pair, region, _| {
             let wr = SendWr::local_invalidate(region.rkey()).id(3).signaled();
-            pair.b.qp.post_batch(&[wr])?;
+            pair.b.qp.post_draft(&[wr])?;
             let wc = pair.b.send_cq.take_one()?.ok();
             assert_eq!((wc.wr_id, wc.opcode), (3, sys::IBV_WC_LOCAL_INV));
             Ok(())
@@ -55,7 +55,7 @@ pub(super) fn add(suite: &mut Suite) {
 
 /// Posts one request at `a` and returns its completion.
 fn completed(pair: &Pair, wr: &SendWr<'_>) -> Result<Wc, Stop> {
-    pair.a.qp.post_batch(&[wr.clone().signaled()])?;
+    pair.a.qp.post_draft(&[wr.clone().signaled()])?;
     Ok(pair.a.send_cq.take_one()?.ok())
 }
 
@@ -153,7 +153,7 @@ fn windows() -> Outcome {
         let mw = Mw::alloc(&pair.bench.pd)?;
         let rkey = mw.rkey() ^ 0x5a;
         let bind = SendWr::bind(&mw, &to, rkey, sys::IBV_ACCESS_REMOTE_WRITE);
-        pair.b.qp.post_batch(&[bind.signaled()])?;
+        pair.b.qp.post_draft(&[bind.signaled()])?;
         assert_eq!(pair.b.send_cq.take_one()?.ok().opcode, sys::IBV_WC_BIND_MW);
         let target = Remote {
             rkey,
@@ -168,14 +168,14 @@ fn windows() -> Outcome {
             pair.b.recv_cq.take_one()?.ok();
         } else {
             let wr = SendWr::local_invalidate(rkey).signaled();
-            pair.b.qp.post_batch(&[wr])?;
+            pair.b.qp.post_draft(&[wr])?;
             assert_eq!(
                 pair.b.send_cq.take_one()?.ok().opcode,
                 sys::IBV_WC_LOCAL_INV
             );
         }
         let wr = SendWr::write(&[from.sge(0, 8)], target).signaled();
-        pair.a.qp.post_batch(&[wr])?;
+        pair.a.qp.post_draft(&[wr])?;
         let refused = pair.a.send_cq.take_one()?;
         assert_eq!(refused.status, sys::IBV_WC_REM_ACCESS_ERR, "{refused:?}");
     }
@@ -188,7 +188,7 @@ fn revoked(revoke: impl Fn(&Pair, &Mr, &Mr) -> Outcome) -> Outcome {
     completed(&pair, &SendWr::read(&[to.sge(0, 8)], region.remote(0)))?;
     revoke(&pair, &region, &to)?;
     let read = SendWr::read(&[to.sge(0, 8)], region.remote(0)).signaled();
-    pair.a.qp.post_batch(&[read])?;
+    pair.a.qp.post_draft(&[read])?;
     let refused = pair.a.send_cq.take_one()?;
     assert!(!refused.is_success(), "the region still opens: {refused:?}");
     Ok(())
@@ -223,18 +223,18 @@ fn atomic_write() -> Outcome {
     }
     let pair = Pair::of(bench, init.clone(), init)?;
     let target = pair.bench.memory(64)?;
-    let batch = pair.a.qp.batch();
+    let draft = pair.a.qp.draft();
     for (at, value) in [(8, 0x0102_0304_0506_0708_u64), (24, u64::MAX)] {
         let to = target.remote(at);
         // SAFETY: the QP is alive, the value 8 bytes that outlive the call.
         unsafe {
-            (*batch.raw()).wr_id = at as u64;
-            (*batch.raw()).wr_flags = sys::IBV_SEND_SIGNALED;
+            (*draft.raw()).wr_id = at as u64;
+            (*draft.raw()).wr_flags = sys::IBV_SEND_SIGNALED;
             let value = (&raw const value).cast();
-            wr_call!(batch.raw(), wr_atomic_write, to.rkey, to.address, value);
+            wr_call!(draft.raw(), wr_atomic_write, to.rkey, to.address, value);
         }
     }
-    batch.complete()?;
+    draft.complete()?;
     for at in [8, 24] {
         let wc = pair.a.send_cq.take_one()?.ok();
         assert_eq!((wc.wr_id, wc.opcode), (at, sys::IBV_WC_ATOMIC_WRITE));
@@ -269,17 +269,17 @@ fn flush() -> Outcome {
     let target = Mr::register(&pair.bench.pd, 64, REMOTE_ACCESS | ACCESS)?;
     let to = target.remote(0);
     from.write(0, b"lasting");
-    let batch = pair.a.qp.batch();
-    batch.add(&SendWr::write(&[from.sge(0, 7)], to).id(1).signaled());
+    let draft = pair.a.qp.draft();
+    draft.add(&SendWr::write(&[from.sge(0, 7)], to).id(1).signaled());
     // SAFETY: the QP is alive, and was created for this operation, which is behind the others.
     unsafe {
-        let qp = batch.raw();
+        let qp = draft.raw();
         (*qp).wr_id = 2;
         (*qp).wr_flags = sys::IBV_SEND_SIGNALED;
         let wr_flush = *qp.cast::<WrFlush>().byte_add(WR_FLUSH_OFFSET);
         wr_flush(qp, to.rkey, to.address, 7, GLOBAL, RANGE);
     }
-    batch.complete()?;
+    draft.complete()?;
     assert_eq!(pair.a.send_cq.take_one()?.ok().wr_id, 1);
     let wc = pair.a.send_cq.take_one()?.ok();
     assert_eq!((wc.wr_id, wc.opcode), (2, WC_FLUSH));

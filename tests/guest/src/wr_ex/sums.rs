@@ -74,7 +74,7 @@ fn sums(device: Device, transport: Transport, inline: bool) -> Outcome {
     };
     let lists = if inline { &LISTS[..INLINE] } else { &LISTS[..] };
     for (number, lengths) in lists.iter().cycle().take(3 * lists.len()).enumerate() {
-        for by_batch in [false, true] {
+        for by_draft in [false, true] {
             let len: usize = lengths.iter().sum();
             let sent = message(number as u64, len);
             from.write(0, &sent);
@@ -90,8 +90,8 @@ fn sums(device: Device, transport: Transport, inline: bool) -> Outcome {
             pair.b
                 .qp
                 .post_recv(&[RecvWr::new(1, &[to.sge(0, 1024 + head)])])?;
-            if by_batch {
-                pair.a.qp.post_batch(&[wr])?;
+            if by_draft {
+                pair.a.qp.post_draft(&[wr])?;
             } else {
                 pair.a.qp.post_send(&[wr])?;
             }
@@ -100,7 +100,7 @@ fn sums(device: Device, transport: Transport, inline: bool) -> Outcome {
             }
             let received = pair.b.recv_cq.take_one()?.ok();
             assert_eq!(pair.a.send_cq.take_one()?.ok().wr_id, number as u64);
-            let what = format!("{lengths:?}, by batch {by_batch}");
+            let what = format!("{lengths:?}, by draft {by_draft}");
             assert_eq!(received.byte_len as usize, head + len, "{what}");
             let arrived = to.read(head..head + 1000);
             assert_eq!(sum(&arrived), sum(&sent), "{what}");

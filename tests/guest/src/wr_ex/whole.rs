@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! A batch is posted whole or not at all, and in its place among other posts.
+//! A draft is posted whole or not at all, and in its place among other posts.
 
 use std::thread;
 
@@ -14,7 +14,7 @@ use super::{ENOSPC, FLAGLESS, case, pair};
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "batches_of_sixteen", sixteen);
+        case(suite, device, "drafts_of_sixteen", sixteen);
         case(suite, device, "aborted", aborted);
         case(suite, device, "mixed", mixed).beyond_stock(device.pick(FLAGLESS, super::NONE));
         case(suite, device, "never_signaled", never_signaled);
@@ -66,7 +66,7 @@ fn sixteen(device: Device) -> Outcome {
         let list = ground
             .roll
             .sends(ground.line, 16, &ground.write().signaled());
-        ground.pair.a.qp.post_batch(&list)?;
+        ground.pair.a.qp.post_draft(&list)?;
         ground.settle()?;
     }
     Ok(())
@@ -77,25 +77,25 @@ fn aborted(device: Device) -> Outcome {
     let qp = &ground.pair.a.qp;
     ground.memory.fill(0);
     for round in 0..40 {
-        let batch = qp.batch();
+        let draft = qp.draft();
         for _ in 0..round % 20 {
-            batch.add(&ground.write().id(u64::MAX).signaled());
-            batch.add(&ground.write().id(u64::MAX).inline().signaled());
+            draft.add(&ground.write().id(u64::MAX).signaled());
+            draft.add(&ground.write().id(u64::MAX).inline().signaled());
         }
-        batch.abort();
+        draft.abort();
         let list = ground
             .roll
             .sends(ground.line, 1, &ground.write().signaled());
-        qp.post_batch(&list)?;
+        qp.post_draft(&list)?;
         ground.settle()?;
     }
     // An empty one is complete, too.
-    qp.batch().complete()?;
+    qp.draft().complete()?;
     ground.roll.listen(&[&ground.pair.a.send_cq])?;
     ground.settle()
 }
 
-/// By turns, batches and lists of many lengths: they complete in the order in which they were posted.
+/// By turns, drafts and lists of many lengths: they complete in the order in which they were posted.
 fn mixed(device: Device) -> Outcome {
     let ground = Ground::new(device, 64)?;
     let read = SendWr::read(&[ground.memory.sge(16, 8)], ground.memory.remote(8)).signaled();
@@ -105,15 +105,15 @@ fn mixed(device: Device) -> Outcome {
         let list = ground
             .roll
             .sends(ground.line, count, &ground.write().signaled());
-        qp.post_batch(&list)?;
+        qp.post_draft(&list)?;
         qp.post_send(
             &ground
                 .roll
                 .sends(ground.line, count, &ground.write().signaled()),
         )?;
-        qp.post_batch(&ground.roll.sends(ground.line, 1, &read))?;
+        qp.post_draft(&ground.roll.sends(ground.line, 1, &read))?;
         qp.post_send(&ground.roll.sends(ground.line, 1, &read))?;
-        qp.post_batch(
+        qp.post_draft(
             &ground
                 .roll
                 .sends(ground.line, count, &ground.write().inline().signaled()),
@@ -133,7 +133,7 @@ fn never_signaled(device: Device) -> Outcome {
             .pair
             .a
             .qp
-            .post_batch(&vec![ground.write(); 5])
+            .post_draft(&vec![ground.write(); 5])
             .is_ok()
         {
             posted += 1;
@@ -142,11 +142,11 @@ fn never_signaled(device: Device) -> Outcome {
     let last = ground
         .roll
         .sends(ground.line, 1, &ground.write().signaled());
-    while ground.pair.a.qp.post_batch(&last).is_err() {}
+    while ground.pair.a.qp.post_draft(&last).is_err() {}
     ground.settle()
 }
 
-/// A batch that is longer than there is room for is refused, and nothing of it posted; one that fills
+/// A draft that is longer than there is room for is refused, and nothing of it posted; one that fills
 /// the queue is not.
 fn full(device: Device) -> Outcome {
     let ground = Ground::new(device, 15)?;
@@ -156,15 +156,15 @@ fn full(device: Device) -> Outcome {
         let list = ground
             .roll
             .sends(ground.line, held, &ground.write().signaled());
-        qp.post_batch(&list)?;
-        let said = qp.post_batch(&too_long).map_err(|refused| refused.returned);
+        qp.post_draft(&list)?;
+        let said = qp.post_draft(&too_long).map_err(|refused| refused.returned);
         assert_eq!(said, Err(libc::ENOMEM), "with {held} outstanding");
         let rest = ground
             .roll
             .sends(ground.line, 15 - held, &ground.write().signaled());
-        qp.post_batch(&rest)?;
+        qp.post_draft(&rest)?;
         let one = [ground.write().id(u64::MAX).signaled()];
-        let said = qp.post_batch(&one).map_err(|refused| refused.returned);
+        let said = qp.post_draft(&one).map_err(|refused| refused.returned);
         assert_eq!(said, Err(libc::ENOMEM), "full");
         ground.settle()?;
     }
@@ -172,7 +172,7 @@ fn full(device: Device) -> Outcome {
     ground.settle()
 }
 
-/// Threads that build batches on one QP: each batch stays together.
+/// Threads that build drafts on one QP: each draft stays together.
 fn threads(device: Device) -> Outcome {
     let ground = Ground::new(device, 256)?;
     let (qp, memory) = (&ground.pair.a.qp, &ground.memory);
@@ -181,14 +181,14 @@ fn threads(device: Device) -> Outcome {
             scope.spawn(move || {
                 let mut done = 0;
                 while done < 60 {
-                    let batch = qp.batch();
+                    let draft = qp.draft();
                     for at in 0..4 {
                         let write = SendWr::write(&[memory.sge(0, 8)], memory.remote(8));
-                        batch.add(&write.id(thread << 32 | done << 8 | at).signaled());
+                        draft.add(&write.id(thread << 32 | done << 8 | at).signaled());
                         thread::yield_now();
                     }
                     // No room is no fault here.
-                    done += u64::from(batch.complete().is_ok());
+                    done += u64::from(draft.complete().is_ok());
                 }
             });
         }
@@ -202,14 +202,14 @@ fn threads(device: Device) -> Outcome {
         }
         seen
     });
-    for batch in seen.chunks(4) {
-        let expected: Vec<u64> = (0..4).map(|at| batch[0] & !0xff | at).collect();
-        assert_eq!(batch, expected, "a batch was torn");
+    for draft in seen.chunks(4) {
+        let expected: Vec<u64> = (0..4).map(|at| draft[0] & !0xff | at).collect();
+        assert_eq!(draft, expected, "a draft was torn");
     }
     Ok(())
 }
 
-/// Before it is complete, nothing of a batch is sent, whatever else is; the setters have copied what is
+/// Before it is complete, nothing of a draft is sent, whatever else is; the setters have copied what is
 /// inline.
 fn unseen(device: Device) -> Outcome {
     let ground = Ground::new(device, 32)?;
@@ -219,22 +219,22 @@ fn unseen(device: Device) -> Outcome {
         RecvWr::new(1, &[to.sge(0, 8)]),
         RecvWr::new(2, &[to.sge(8, 8)]),
     ])?;
-    memory.write(0, b"batch ed");
-    let batch = a.qp.batch();
-    batch.add(&SendWr::send(&[memory.sge(0, 8)]).inline().id(1).signaled());
+    memory.write(0, b"draft ed");
+    let draft = a.qp.draft();
+    draft.add(&SendWr::send(&[memory.sge(0, 8)]).inline().id(1).signaled());
     memory.write(0, b"afterwrd");
-    batch.add(&SendWr::send(&[memory.sge(0, 8)]).id(2).signaled());
+    draft.add(&SendWr::send(&[memory.sge(0, 8)]).id(2).signaled());
     thread::sleep(std::time::Duration::from_millis(100));
     for cq in [&a.send_cq, &b.recv_cq] {
         if let Some(wc) = cq.poll_one()? {
             panic!("seen before it is complete: {wc:?}");
         }
     }
-    batch.complete()?;
+    draft.complete()?;
     for number in [1, 2] {
         assert_eq!(a.send_cq.take_one()?.ok().wr_id, number);
         assert_eq!(b.recv_cq.take_one()?.ok().wr_id, number);
     }
-    assert_eq!(to.read(0..16), b"batch edafterwrd");
+    assert_eq!(to.read(0..16), b"draft edafterwrd");
     Ok(())
 }

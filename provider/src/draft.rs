@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! A batch of `ibv_wr_post`(3): what was built since `ibv_wr_start`, in memory of its own.
+//! A draft of `ibv_wr_post`(3): what was built since `ibv_wr_start`, in memory of its own.
 //!
 //! Nothing of it is in the ring or the ledger before `ibv_wr_complete` has posted it as one list. So
 //! the send queue is locked no longer than for `ibv_post_send`: meanwhile others may post, poll, and
-//! see the QP die. Only the batches of a QP exclude each other.
+//! see the QP die. Only the drafts of a QP exclude each other.
 //!
 //! The memory is reserved with the QP, about as much again as its ring; pages of it are used as far as
-//! the longest batch reached.
+//! the longest draft reached.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -52,7 +52,7 @@ impl SendRequest for Staged {
     }
 }
 
-/// The work requests of a batch.
+/// The work requests of a draft.
 ///
 /// # Invariants
 ///
@@ -66,7 +66,7 @@ pub(crate) struct Staging {
     max_sge: usize,
     /// Bytes.
     max_inline: usize,
-    /// The first mistake: the batch will be refused for it.
+    /// The first mistake: the draft will be refused for it.
     mistake: Option<Errno>,
 }
 
@@ -98,7 +98,7 @@ impl Staging {
         self.mistake = None;
     }
 
-    /// Does the next step of the batch; its failure is the batch's.
+    /// Does the next step of the draft; its failure is the draft's.
     fn go_on(&mut self, step: impl FnOnce(&mut Self) -> Result<()>) {
         if self.mistake.is_none() {
             self.mistake = step(self).err();
@@ -109,7 +109,7 @@ impl Staging {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if the batch is longer than the send queue.
+    /// `ENOMEM` if the draft is longer than the send queue.
     pub(crate) fn begin(
         &mut self,
         mut wr: ibv_send_wr,
@@ -206,7 +206,7 @@ impl Staging {
         Ok(())
     }
 
-    /// The whole batch, as a list.
+    /// The whole draft, as a list.
     ///
     /// # Errors
     ///
@@ -225,7 +225,7 @@ impl Staging {
             // SAFETY: there are `last + 1` of them. The others are reached by these pointers alone.
             unsafe { (*head.wrapping_add(at)).wr.next = next.cast() };
         }
-        // SAFETY: linked to each other, the last to none; the caller leaves the batch as it is while
+        // SAFETY: linked to each other, the last to none; the caller leaves the draft as it is while
         // it uses the list.
         Ok(unsafe { List::new(head) })
     }
@@ -240,13 +240,13 @@ fn push<T>(to: &mut Vec<T>, value: T) -> Result<()> {
     Ok(())
 }
 
-/// Where a QP's batches are built: one at a time.
+/// Where a QP's drafts are built: one at a time.
 ///
 /// # Invariants
 ///
 /// `open` is used by the thread alone that `owner` names, or that holds the lock of `staging` and is
 /// about to be it.
-pub(crate) struct Batch {
+pub(crate) struct Draft {
     /// The lock of `staging`, from `ibv_wr_start` to `ibv_wr_complete` or `ibv_wr_abort`. Dropped
     /// before that.
     open: UnsafeCell<Option<MutexGuard<'static, Staging>>>,
@@ -257,8 +257,8 @@ pub(crate) struct Batch {
     ops: u64,
 }
 
-impl Batch {
-    /// Room for a batch of `depth` work requests with as much data as `cap` allows.
+impl Draft {
+    /// Room for a draft of `depth` work requests with as much data as `cap` allows.
     ///
     /// # Errors
     ///
@@ -282,14 +282,14 @@ impl Batch {
         unsafe { libc::pthread_self() }
     }
 
-    /// Whether this thread builds a batch here.
+    /// Whether this thread builds a draft here.
     fn is_ours(&self) -> bool {
         // Relaxed: only this thread stores its own name, so no other's store looks like it.
         self.owner.load(Ordering::Relaxed) == Self::this_thread()
     }
 
-    /// Begins a batch, when no other thread builds one. A thread that does so already is at a loss: its
-    /// batch will be refused.
+    /// Begins a draft, when no other thread builds one. A thread that does so already is at a loss: its
+    /// draft will be refused.
     pub(crate) fn start(&self) {
         if self.is_ours() {
             return self.go_on(|_| Err(Errno::EINVAL));
@@ -307,7 +307,7 @@ impl Batch {
         self.owner.store(Self::this_thread(), Ordering::Relaxed);
     }
 
-    /// Does the next step of this thread's batch; without one, nothing.
+    /// Does the next step of this thread's draft; without one, nothing.
     pub(crate) fn go_on(&self, step: impl FnOnce(&mut Staging) -> Result<()>) {
         if self.is_ours() {
             // SAFETY: this thread is the owner (invariant), and no step makes another.
@@ -317,7 +317,7 @@ impl Batch {
         }
     }
 
-    /// Ends this thread's batch; `use_it` may post it, before another one can begin.
+    /// Ends this thread's draft; `use_it` may post it, before another one can begin.
     ///
     /// # Errors
     ///
@@ -335,9 +335,9 @@ impl Batch {
     }
 }
 
-impl fmt::Debug for Batch {
+impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch")
+        f.debug_struct("Draft")
             .field("ops", &self.ops)
             .finish_non_exhaustive()
     }
