@@ -3,10 +3,15 @@
 //! The devices under test: one rxe and one siw link, each on a dummy interface of its own.
 
 use std::fmt;
+use std::fs::{self, File};
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
+
+/// Exists once a case has disturbed the network or the links: they need a look only then, and that
+/// takes a second and more in an emulated machine.
+const DISTURBED: &str = "/run/guest-disturbed";
 
 /// The driver that a case runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +121,18 @@ pub fn add(device: Device) -> io::Result<()> {
     run(&command).map(drop)
 }
 
+/// Begins to delete the RDMA link of `device`, which waits for those who use it.
+///
+/// # Errors
+///
+/// That `rdma` could not be started.
+pub fn delete(device: Device) -> io::Result<Child> {
+    File::create(DISTURBED)?;
+    Command::new("rdma")
+        .args(["link", "delete", device.ibdev()])
+        .spawn()
+}
+
 /// A network that loses every packet, or takes its time, until this is dropped.
 ///
 /// It holds up siw's TCP connections, which go over `lo`. Packets between two QPs of one rxe device
@@ -143,6 +160,7 @@ impl Stall {
     }
 
     fn disturb(how: &str) -> io::Result<Self> {
+        File::create(DISTURBED)?;
         run(&format!("tc qdisc replace dev lo root netem {how}")).map(|_| Self(()))
     }
 }
@@ -157,6 +175,9 @@ impl Drop for Stall {
 
 /// Makes everything again what cases expect, whatever one that failed has left.
 pub fn restore() {
+    if fs::remove_file(DISTURBED).is_err() {
+        return;
+    }
     // Fails if the network was not disturbed, which is the usual case.
     drop(run("tc qdisc delete dev lo root"));
     for device in Device::ALL {
@@ -190,6 +211,7 @@ pub fn set_up(device: Device) -> io::Result<()> {
 ///
 /// The message of `ip`.
 pub fn set_down(device: Device) -> io::Result<()> {
+    File::create(DISTURBED)?;
     run(&format!("ip link set {} down", device.netdev())).map(drop)
 }
 

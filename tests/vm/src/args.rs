@@ -27,7 +27,7 @@ usage: vm [run] [--kernel K] [--userland U] [--provider P] [--deadline SECS] COM
   --deadline SECS   ends the command after that time (default 600)
   --jobs GLOB       only the jobs whose name matches; may be repeated
   --no-userlands    only this machine's own userland
-  --parallel N      as many machines at a time
+  --parallel N      as many machines at a time (default 2, 1 on a single processor)
   --verbose         lists every case
   --refresh         looks for newer kernels, and makes new userlands
 

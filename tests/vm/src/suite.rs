@@ -68,7 +68,8 @@ pub(crate) fn run(request: &Suite) -> Result<u8> {
     let _logs = claim_logs(&project)?;
     let work = prepare(&project, &scratch, &jobs)?;
     let environments: Vec<Environment> = work.iter().map(|work| work.environment).collect();
-    let (records, mut complaints) = run_machines(&project, work, request.parallel.unwrap_or(1));
+    let (records, mut complaints) =
+        run_machines(&project, work, request.parallel.unwrap_or_else(machines));
     let report_jobs: Vec<_> = jobs
         .iter()
         .map(|job| (job, comparisons(&project, job, &environments, &records)))
@@ -188,6 +189,12 @@ fn executions(jobs: &[Job], environment: Environment) -> Vec<Execution<'_>> {
         .filter(here)
         .flat_map(|job| job.providers.iter().map(run(job)))
         .collect()
+}
+
+/// How many machines run at a time where nobody says: one waits for a deadline or for its peers
+/// most of the time, and three would need memory that not everybody has.
+fn machines() -> usize {
+    thread::available_parallelism().map_or(1, |processors| processors.get().min(2))
 }
 
 /// Runs `parallel` machines at a time until there is no work, and returns all records and

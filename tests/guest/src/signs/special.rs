@@ -3,7 +3,6 @@
 //! Deaths that need a stage of their own.
 
 use std::fs;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -75,9 +74,7 @@ fn interface_down() -> Outcome {
 fn link_deleted(device: Device) -> Outcome {
     let mut user = Peer::fork(device, move |seat| use_link(device, seat))?;
     expect_line(&mut user, "busy")?;
-    let mut delete = Command::new("rdma")
-        .args(["link", "delete", device.ibdev()])
-        .spawn()?;
+    let mut delete = links::delete(device)?;
     user.say("going")?;
     let heard = expect_line(&mut user, "settled");
     user.kill()?;
