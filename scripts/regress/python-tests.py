@@ -18,6 +18,28 @@ import sys
 import unittest
 
 
+# Tests that pass or fail by chance, whoever the provider is: why, on which driver, and after which kernel. The suite has
+# its own case of each.
+CHANCE = {
+    'CQTest.test_resize_cq': (
+        'wants a CQ full right after ibv_post_send, which on linux 6.12 leaves the work to a thread (rxe_post_send)',
+        'rxe',
+        (6, 1),
+    ),
+}
+
+
+def chance_of(test, device):
+    reason, driver, since = CHANCE.get(f'{type(test).__name__}.{test._testMethodName}', (None, '', ()))
+    kernel = tuple(int(part) for part in os.uname().release.split('.')[:2])
+    return reason if device.startswith(driver) and kernel > since else None
+
+
+def tests_of(suite):
+    for item in suite:
+        yield from tests_of(item) if isinstance(item, unittest.TestSuite) else [item]
+
+
 class Report(unittest.TestResult):
     """Says how each test went when it has ended."""
 
@@ -83,6 +105,9 @@ def main(name, folder, device):
 
     parser.parse_args()
     suite = unittest.defaultTestLoader.loadTestsFromName('tests')
+    for test in tests_of(suite):
+        if reason := chance_of(test, device):
+            setattr(test, test._testMethodName, unittest.skip(reason)(getattr(test, test._testMethodName)))
     report = Report(name, os.environ.get('SEED', '0'))
     suite.run(report)
     return report.end()
