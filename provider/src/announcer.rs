@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use rdma_core_sys::{ibv_context, ibv_cq, ibv_pd};
 
@@ -22,7 +22,7 @@ use crate::clapper::{self, Clapper};
 use crate::death::Life;
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
-use crate::lock::lock;
+use crate::lock::{Mutex, lock};
 use crate::queue_pair::{Base, QueuePair};
 use crate::{cq, pd, qp};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
 use std::fmt::Debug;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::{VERBS_LOG_INFO, private_data, verbs_context};
@@ -22,7 +22,7 @@ use crate::cookie::OwnerId;
 use crate::death::Cause;
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
-use crate::lock::lock;
+use crate::lock::{Mutex, lock};
 use crate::owners::Owners;
 use crate::query_rt_values::describe_clock;
 use crate::queue_pair::QueuePair;

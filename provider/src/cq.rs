@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use kernel_abi::uverbs;
@@ -20,7 +20,7 @@ use crate::cookie::{self, OwnerId};
 use crate::driver::{CompletionRing, Driver, holds};
 use crate::errno::{Errno, Result};
 use crate::flush::{Chore, Due, Dying};
-use crate::lock::lock;
+use crate::lock::{Mutex, MutexGuard, lock};
 use crate::object;
 use crate::overrun::room;
 use crate::queue_pair::QueuePair;

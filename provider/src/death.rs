@@ -14,8 +14,6 @@
 //! something is left when the ring is drained and the CQ read empty, a *mark* behind all other
 //! entries comes back as their last CQE, or is put again.
 
-use std::sync::MutexGuard;
-
 use kernel_abi::uverbs;
 use rdma_core_sys::{
     IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, ibv_event_type, ibv_qp_attr, ibv_qp_attr_mask,
@@ -25,7 +23,7 @@ use crate::cookie::{Mark, Queue};
 use crate::driver::{CompletionRing, Driver, RecvRing, SendRing};
 use crate::errno::{Errno, Result};
 use crate::last_wqe::LastWqe;
-use crate::lock::lock;
+use crate::lock::{MutexGuard, lock};
 use crate::queue_pair::QueuePair;
 
 /// What showed that a QP is dead.

@@ -13,14 +13,13 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use rdma_core_sys::{
     IBV_SEND_INLINE, ibv_qp_cap, ibv_send_wr, ibv_send_wr__bindgen_ty_2__bindgen_ty_3, ibv_sge,
 };
 
 use crate::errno::{Errno, Result};
-use crate::lock::lock;
+use crate::lock::{Mutex, MutexGuard, lock};
 use crate::wr::{Beyond, List, SendRequest, WorkRequest};
 
 /// A work request under construction, or done.

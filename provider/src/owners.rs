@@ -7,11 +7,12 @@
 //! and an SRQ outlives its QPs, whose unread CQEs are voided before they go (`qp.rs: destroy`).
 
 use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::cookie::{OwnerId, Queue};
 use crate::errno::{Errno, Result};
+use crate::lock::{Mutex, lock};
 
 /// Shelf `n` has `FIRST_SHELF << n` places.
 const FIRST_SHELF: u32 = 64;
@@ -95,7 +96,7 @@ impl Owners {
     ///
     /// `ENOMEM` if there is no memory or no name left.
     pub(crate) fn reserve(&self) -> Result<OwnerId> {
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = lock(&self.ids);
         // Room for the way back, so that `release` cannot fail.
         let known = usize::try_from(ids.fresh).map_err(|_| Errno::ENOMEM)?;
         let listed = ids.free.len();
@@ -148,7 +149,7 @@ impl Owners {
 
     /// Lets `id` lead nowhere, now and when its place is reused.
     pub(crate) fn release(&self, id: OwnerId) {
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = lock(&self.ids);
         if let Some(place) = self.place(id.index()) {
             // Relaxed: a poller that must not find the old owner any more takes the CQ lock after
             // the caller released it.

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_qp;
@@ -24,7 +24,7 @@ use crate::draft::Draft;
 use crate::driver::{Driver, RecvRing, SendRing, holds};
 use crate::errno::{Errno, Result};
 use crate::ledger::{RecvLedger, SendLedger};
-use crate::lock::lock;
+use crate::lock::{Mutex, lock};
 use crate::object;
 use crate::owners::Owner;
 use crate::post_recv::RecvQueue;

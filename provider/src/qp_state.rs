@@ -3,7 +3,6 @@
 //! `ibv_modify_qp`, `ibv_query_qp`.
 
 use std::ffi::c_int;
-use std::sync::MutexGuard;
 use std::thread;
 
 use kernel_abi::uverbs;
@@ -18,7 +17,7 @@ use crate::death::{Cause, Life, STATE};
 use crate::driver::{Driver, RecvRing, SendRing};
 use crate::errno::{Errno, Result};
 use crate::last_wqe::LastWqe;
-use crate::lock::lock;
+use crate::lock::{MutexGuard, lock};
 use crate::qp::Qp;
 use crate::queue_pair::{QueuePair, remember};
 

@@ -7,7 +7,7 @@
 //! concurrent `ibv_destroy_qp`.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
 use rdma_core_sys::{IBV_QPS_ERR, ibv_qp, ibv_qp_state};
 
@@ -18,7 +18,7 @@ use crate::death::Life;
 use crate::doorbell::Doorbell;
 use crate::driver::Driver;
 use crate::ledger::RecvLedger;
-use crate::lock::lock;
+use crate::lock::{Mutex, MutexGuard, lock};
 use crate::post_recv::RecvQueue;
 use crate::post_send::SendQueue;
 use crate::srq::SharedQueue;

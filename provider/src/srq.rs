@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_srq;
@@ -23,7 +23,7 @@ use crate::death::Cause;
 use crate::driver::{Driver, RecvRing, SrqResize, holds};
 use crate::errno::{Errno, Result};
 use crate::ledger::SharedLedger;
-use crate::lock::lock;
+use crate::lock::{Mutex, MutexGuard, lock};
 use crate::object;
 use crate::owners::Owner;
 use crate::post_recv::RecvQueue;

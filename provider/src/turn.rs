@@ -6,9 +6,7 @@
 //! posts, arms, kills a QP. So a batch must not hold the CQ's own lock, which those take. It holds this
 //! one, which nothing but another batch waits for.
 
-use std::sync::{Condvar, Mutex, PoisonError};
-
-use crate::lock::lock;
+use crate::lock::{Condvar, Mutex, lock, wait};
 
 /// A turn that one thread has at a time.
 #[derive(Debug, Default)]
@@ -30,10 +28,7 @@ impl Turn {
         let mut state = lock(&self.state);
         while state.is_taken {
             state.waiting = state.waiting.wrapping_add(1);
-            state = self
-                .free
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.free, state);
             state.waiting = state.waiting.wrapping_sub(1);
         }
         state.is_taken = true;
