@@ -7,9 +7,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::public::{
-    _compat_ibv_port_attr, IBV_QP_INIT_ATTR_PD, ibv_context, ibv_cq, ibv_create_qp, ibv_mr, ibv_pd,
-    ibv_port_attr, ibv_qp, ibv_qp_init_attr_ex, ibv_query_port, ibv_recv_wr, ibv_reg_mr_iova2,
-    ibv_send_wr, ibv_srq, ibv_wc,
+    _compat_ibv_port_attr, ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp,
+    ibv_query_port, ibv_recv_wr, ibv_reg_mr_iova2, ibv_send_wr, ibv_srq, ibv_wc,
 };
 
 /// What a missing operation answers, as libibverbs' own stubs do.
@@ -100,36 +99,6 @@ pub unsafe fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
         // SAFETY: the caller's argument is what the operation asks for.
         Some(op) => unsafe { op(cq, solicited_only) },
         None => MISSING,
-    }
-}
-
-/// Words from the start of the `ibv_context` at its end back to `verbs_context.create_qp_ex`.
-pub(crate) const CREATE_QP_EX: usize = 7;
-
-/// Makes a queue pair from extended attributes (`ibv_create_qp_ex`(3)).
-///
-/// # Safety
-///
-/// * `context` is open, `attributes` are filled in as far as their mask says.
-#[inline]
-pub unsafe fn create_qp_ex(
-    context: *mut ibv_context,
-    attributes: *mut ibv_qp_init_attr_ex,
-) -> *mut ibv_qp {
-    type Create = unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
-    // SAFETY: the caller's attributes and context. The extended attributes begin with the others, and
-    // every context of v35 and later ends a `verbs_context` that has the operation, or NULL.
-    unsafe {
-        if (*attributes).comp_mask == IBV_QP_INIT_ATTR_PD {
-            return ibv_create_qp((*attributes).pd, attributes.cast());
-        }
-        match *context.cast::<Option<Create>>().sub(CREATE_QP_EX) {
-            Some(op) => op(context, attributes),
-            None => {
-                *libc::__errno_location() = MISSING;
-                std::ptr::null_mut()
-            }
-        }
     }
 }
 

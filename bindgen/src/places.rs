@@ -7,7 +7,7 @@
 
 use std::mem::{offset_of, size_of};
 
-use crate::{inline::CREATE_QP_EX, ops::Op, public::ibv_context};
+use crate::{ops::Op, public::ibv_context};
 
 macro_rules! behind {
     ($($member:ident shows $op:ident,)*) => {
@@ -58,12 +58,12 @@ pub(crate) const BEFORE: &[(Op, usize)] = &[
     (Op::open_xrcd, 4),
     (Op::create_srq_ex, 5),
     (Op::get_srq_num, 6),
-    (Op::create_qp_ex, CREATE_QP_EX),
+    (Op::create_qp_ex, 7),
     (Op::open_qp, 8),
     (Op::create_flow, 10),
     (Op::destroy_flow, 12),
-    (Op::query_device_ex, QUERY_DEVICE_EX),
-    (Op::query_rt_values, QUERY_RT_VALUES),
+    (Op::query_device_ex, 13),
+    (Op::query_rt_values, 16),
     (Op::create_wq, 17),
     (Op::modify_wq, 18),
     (Op::destroy_wq, 19),
@@ -95,15 +95,9 @@ pub(crate) const BEFORE: &[(Op, usize)] = &[
     (Op::free_buf, 46),
 ];
 
-/// Words from the start of the `ibv_context` back to `verbs_context.query_device_ex`.
-pub(crate) const QUERY_DEVICE_EX: usize = 13;
-
 /// Words from the start of the `ibv_context` back to `verbs_context.create_cq_ex`, where libibverbs has a
 /// function of its own, whatever the provider installs.
 pub(crate) const CREATE_CQ_EX: usize = 15;
-
-/// Words from the start of the `ibv_context` back to `verbs_context.query_rt_values`.
-pub(crate) const QUERY_RT_VALUES: usize = 16;
 
 /// Words from the start of the `ibv_context` back to `verbs_context.sz`, its own size in bytes.
 pub(crate) const SIZE: usize = 1;

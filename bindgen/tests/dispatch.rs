@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-//! Every verb that libibverbs dispatches itself reaches the operation it is meant for.
+//! Every verb reaches the operation it is meant for.
 //!
 //! A device that exists in memory only is opened, with operations that just note their name. An
 //! ops table that is off by a slot, or a context of the wrong size, fails at the first verb. Needs
-//! no device. The operations that `verbs.h` dispatches inline have public places, and discovery
-//! compares each of those.
+//! no device. Those that `verbs.h` dispatches inline are called by their twins.
 
 #![expect(clippy::expect_used, reason = "a test fails where it stands")]
 
@@ -20,7 +19,7 @@ use std::{
 };
 
 use rdma_core_sys::{
-    inline,
+    extended, inline,
     provider::{private_data, verbs_context, verbs_device, verbs_device_ops, verbs_mr},
     *,
 };
@@ -88,7 +87,10 @@ fn ops() -> ContextOps {
     ContextOps {
         free_context: Some(free_context),
         ..ops! {
+            advise_mr(*mut ibv_pd, u32, u32, *mut ibv_sge, u32) -> c_int,
+            alloc_parent_domain(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd,
             alloc_pd(*mut ibv_context) -> *mut ibv_pd,
+            alloc_td(*mut ibv_context, *mut ibv_td_init_attr) -> *mut ibv_td,
             async_event(*mut ibv_context, *mut ibv_async_event),
             attach_mcast(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
             cq_event(*mut ibv_cq),
@@ -96,8 +98,11 @@ fn ops() -> ContextOps {
             create_cq(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> *mut ibv_cq,
             create_cq_ex(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex,
             create_qp(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp,
+            create_qp_ex(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp,
             create_srq(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq,
+            create_srq_ex(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq,
             dealloc_pd(*mut ibv_pd) -> c_int,
+            dealloc_td(*mut ibv_td) -> c_int,
             dereg_mr(*mut verbs_mr) -> c_int,
             destroy_ah(*mut ibv_ah) -> c_int,
             destroy_cq(*mut ibv_cq) -> c_int,
@@ -121,6 +126,7 @@ fn ops() -> ContextOps {
             query_port(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int,
             query_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
             query_qp_data_in_order(*mut ibv_qp, ibv_wr_opcode, u32) -> c_int,
+            query_rt_values(*mut ibv_context, *mut ibv_values_ex) -> c_int,
             query_srq(*mut ibv_srq, *mut ibv_srq_attr) -> c_int,
             reg_dmabuf_mr(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr,
             reg_mr(*mut ibv_pd, *mut c_void, usize, u64, c_int) -> *mut ibv_mr,
@@ -225,6 +231,19 @@ unsafe fn context_verbs(context: *mut ibv_context) {
         serves("query_port", || {
             inline::query_port(context, 1, &mut attributes)
         });
+        let mut attributes = zeroed();
+        serves("query_device_ex", || {
+            extended::query_device_ex(context, &mut attributes)
+        });
+        let mut values = zeroed();
+        serves("query_rt_values", || {
+            extended::query_rt_values_ex(context, &mut values)
+        });
+        let td = serves("alloc_td", || extended::alloc_td(context, &mut zeroed()));
+        serves("alloc_parent_domain", || {
+            extended::alloc_parent_domain(context, &mut zeroed())
+        });
+        serves("dealloc_td", || extended::dealloc_td(td));
         let pd = serves("import_pd", || ibv_import_pd(context, 0));
         serves("unimport_pd", || ibv_unimport_pd(pd));
 
@@ -256,6 +275,7 @@ unsafe fn memory_verbs(pd: *mut ibv_pd) {
         serves("reg_dmabuf_mr", || ibv_reg_dmabuf_mr(pd, 0, 64, 0, -1, 0));
         let mr = serves("import_mr", || ibv_import_mr(pd, 0));
         serves("unimport_mr", || ibv_unimport_mr(mr));
+        serves("advise_mr", || extended::advise_mr(pd, 0, 0, null_mut(), 0));
         let ah = serves("create_ah", || ibv_create_ah(pd, &mut zeroed()));
         serves("destroy_ah", || ibv_destroy_ah(ah));
     }
@@ -265,11 +285,6 @@ unsafe fn memory_verbs(pd: *mut ibv_pd) {
 ///
 /// * `context` was opened by the test.
 unsafe fn completion_verbs(context: *mut ibv_context) {
-    type CreateCqEx =
-        unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
-    /// Where `verbs.h` finds `verbs_context.create_cq_ex`, in bytes before the `ibv_context`.
-    const CREATE_CQ_EX: usize = 120;
-
     // SAFETY: the arguments are valid and the operations do not look at them.
     unsafe {
         let cq = serves("create_cq", || {
@@ -293,8 +308,9 @@ unsafe fn completion_verbs(context: *mut ibv_context) {
         assert_eq!(of, cq);
         serves("destroy_cq", || ibv_destroy_cq(cq));
 
-        let create_cq_ex = context.byte_sub(CREATE_CQ_EX).cast::<CreateCqEx>().read();
-        serves("create_cq_ex", || create_cq_ex(context, &mut zeroed()));
+        serves("create_cq_ex", || {
+            extended::create_cq_ex(context, &mut zeroed())
+        });
     }
 }
 
@@ -311,8 +327,32 @@ unsafe fn queue_verbs(pd: *mut ibv_pd) {
             inline::post_srq_recv(srq, null_mut(), &mut null_mut())
         });
         serves("destroy_srq", || ibv_destroy_srq(srq));
+        let mut attributes = ibv_srq_init_attr_ex {
+            comp_mask: IBV_SRQ_INIT_ATTR_PD,
+            pd,
+            ..zeroed()
+        };
+        serves("create_srq", || {
+            extended::create_srq_ex((*pd).context, &raw mut attributes)
+        });
+        attributes.comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
+        serves("create_srq_ex", || {
+            extended::create_srq_ex((*pd).context, &raw mut attributes)
+        });
 
         let qp = serves("create_qp", || ibv_create_qp(pd, &mut zeroed()));
+        let mut attributes = ibv_qp_init_attr_ex {
+            comp_mask: IBV_QP_INIT_ATTR_PD,
+            pd,
+            ..zeroed()
+        };
+        serves("create_qp", || {
+            extended::create_qp_ex((*pd).context, &raw mut attributes)
+        });
+        attributes.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        serves("create_qp_ex", || {
+            extended::create_qp_ex((*pd).context, &raw mut attributes)
+        });
         serves("modify_qp", || ibv_modify_qp(qp, &mut zeroed(), 0));
         serves("query_qp", || {
             ibv_query_qp(qp, &mut zeroed(), 0, &mut zeroed())

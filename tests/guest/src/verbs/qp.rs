@@ -162,7 +162,7 @@ impl Qp {
     ) -> io::Result<Self> {
         let context = pd.context().raw();
         // SAFETY: PD, CQs and SRQ are alive, and the attributes are filled in.
-        let raw = object(unsafe { sys::inline::create_qp_ex(context, &raw mut attributes) })?;
+        let raw = object(unsafe { sys::extended::create_qp_ex(context, &raw mut attributes) })?;
         Ok(Self::own(raw, None, pd, init))
     }
 
