@@ -39,6 +39,7 @@ mod flush;
 mod last_wqe;
 mod ledger;
 mod lock;
+mod mcast;
 #[cfg(test)]
 mod model;
 mod mr;

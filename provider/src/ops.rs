@@ -9,8 +9,8 @@ use rdma_core_sys::ContextOps;
 use crate::driver::Driver;
 use crate::rxe::Rxe;
 use crate::{
-    ah, async_event, context, cq, cq_ex, mr, mw, pd, poll_cq, post_recv, post_send, qp, qp_ex,
-    qp_state, query_rt_values, resize_cq, srq,
+    ah, async_event, context, cq, cq_ex, mcast, mr, mw, pd, poll_cq, post_recv, post_send, qp,
+    qp_ex, qp_state, query_rt_values, resize_cq, srq,
 };
 
 /// The table for the devices of one driver.
@@ -56,6 +56,8 @@ fn rxe_only() -> ContextOps {
     ContextOps {
         create_ah: Some(ah::create),
         destroy_ah: Some(ah::destroy),
+        attach_mcast: Some(mcast::attach),
+        detach_mcast: Some(mcast::detach),
         alloc_mw: Some(mw::alloc),
         bind_mw: Some(mw::bind),
         dealloc_mw: Some(mw::dealloc),

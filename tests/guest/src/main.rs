@@ -19,6 +19,7 @@ mod flush_basic;
 mod flush_late;
 mod fork;
 mod leaks;
+mod mcast;
 mod races;
 mod recycle;
 mod refused;
@@ -69,5 +70,6 @@ fn main() -> ExitCode {
     fake_events::add(&mut suite);
     leaks::add(&mut suite);
     wr_ex::add(&mut suite);
+    mcast::add(&mut suite);
     runner::main(&suite)
 }

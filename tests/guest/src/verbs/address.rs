@@ -23,6 +23,28 @@ pub struct Ah {
 /// `NotFound` if the device has no GID of that address.
 pub fn route_to(pd: &Pd, address: Ipv4Addr) -> io::Result<sys::ibv_ah_attr> {
     let (sgid_index, dgid) = pd.context().gid_index(address)?;
+    Ok(route(sgid_index, dgid))
+}
+
+/// The path from port 1 of the device of `pd`, whose address is `from`, to a multicast group.
+///
+/// # Errors
+///
+/// `NotFound` if the device has no GID of that address.
+pub fn route_to_group(pd: &Pd, from: Ipv4Addr, group: Ipv4Addr) -> io::Result<sys::ibv_ah_attr> {
+    let (sgid_index, _) = pd.context().gid_index(from)?;
+    Ok(route(sgid_index, gid_of(group)))
+}
+
+/// The GID of an IPv4 address, or group, in RoCEv2.
+#[must_use]
+pub fn gid_of(address: Ipv4Addr) -> sys::ibv_gid {
+    sys::ibv_gid {
+        raw: address.to_ipv6_mapped().octets(),
+    }
+}
+
+fn route(sgid_index: u8, dgid: sys::ibv_gid) -> sys::ibv_ah_attr {
     let grh = sys::ibv_global_route {
         dgid,
         sgid_index,
@@ -30,12 +52,12 @@ pub fn route_to(pd: &Pd, address: Ipv4Addr) -> io::Result<sys::ibv_ah_attr> {
         flow_label: 0,
         traffic_class: 0,
     };
-    Ok(sys::ibv_ah_attr {
+    sys::ibv_ah_attr {
         grh,
         is_global: 1,
         port_num: 1,
         ..Default::default()
-    })
+    }
 }
 
 impl Ah {
@@ -45,7 +67,15 @@ impl Ah {
     ///
     /// As [`route_to`], or the errno of `ibv_create_ah`.
     pub fn create(pd: &Arc<Pd>, address: Ipv4Addr) -> io::Result<Self> {
-        let mut attributes = route_to(pd, address)?;
+        Self::by(pd, route_to(pd, address)?)
+    }
+
+    /// Creates an address handle for a path.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_create_ah`.
+    pub fn by(pd: &Arc<Pd>, mut attributes: sys::ibv_ah_attr) -> io::Result<Self> {
         // SAFETY: the PD is alive, and the attributes are filled in.
         let raw = object(unsafe { sys::ibv_create_ah(pd.raw(), &raw mut attributes) })?;
         Ok(Self {

@@ -13,6 +13,7 @@ mod cm;
 mod context;
 mod cq;
 mod event;
+mod mcast;
 mod memory;
 mod pd;
 mod qp;
@@ -31,7 +32,7 @@ use std::time::Duration;
 
 pub use rdma_core_sys as sys;
 
-pub use address::{Ah, route_to};
+pub use address::{Ah, gid_of, route_to, route_to_group};
 pub use batch::{Batch, attributes_ex};
 pub use channel::{CompChannel, CqEvent};
 pub use cm::{CmChannel, CmEvent, CmId};

@@ -304,6 +304,22 @@ impl Qp {
     }
 }
 
+impl Qp {
+    /// Asks for the destruction of a QP that is still in use, and returns how that is refused.
+    ///
+    /// # Panics
+    ///
+    /// If it is not: the QP would be gone.
+    #[must_use]
+    pub fn destroy_in_use(&self) -> io::Error {
+        // SAFETY: the QP is alive. If it is destroyed all the same, the process does not go on.
+        match check(unsafe { sys::ibv_destroy_qp(self.raw()) }) {
+            Ok(()) => panic!("a QP in use is destroyed"),
+            Err(error) => error,
+        }
+    }
+}
+
 impl Drop for Qp {
     fn drop(&mut self) {
         match &self.cm_id {
