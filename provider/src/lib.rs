@@ -65,6 +65,7 @@ mod rxe;
 mod silence;
 mod siw;
 mod srq;
+mod srq_ex;
 mod start_poll;
 mod turn;
 mod wr;

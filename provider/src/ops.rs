@@ -10,7 +10,7 @@ use crate::driver::Driver;
 use crate::rxe::Rxe;
 use crate::{
     ah, async_event, context, cq, cq_ex, mcast, mr, mw, pd, poll_cq, post_recv, post_send, qp,
-    qp_ex, qp_state, query_rt_values, resize_cq, srq,
+    qp_ex, qp_state, query_rt_values, resize_cq, srq, srq_ex,
 };
 
 /// The table for the devices of one driver.
@@ -32,6 +32,7 @@ pub(crate) fn table<D: Driver>() -> ContextOps {
         resize_cq: Some(resize_cq::resize_cq::<D>),
         poll_cq: Some(poll_cq::poll_cq::<D>),
         create_srq: Some(srq::create::<D>),
+        create_srq_ex: Some(srq_ex::create::<D>),
         modify_srq: Some(srq::modify::<D>),
         query_srq: Some(srq::query::<D>),
         destroy_srq: Some(srq::destroy::<D>),

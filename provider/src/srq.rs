@@ -121,37 +121,52 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
     pd: *mut ibv_pd,
     attr: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq {
-    pointer(|| {
-        // SAFETY: a PD of ours, and so its context.
-        let ours = unsafe { Context::of((*pd).context) };
-        let mut srq = object::allocate::<Srq<D>>()?;
-        let base = srq.as_mut_ptr().cast::<ibv_srq>();
-        let mut request = uverbs::Request::<uverbs::CreateSrq>::zeroed();
-        let mut answer = uverbs::Response::<uverbs::CreateSrqResp, D::SrqAnswer>::zeroed();
-        // SAFETY: request and answer are as large as their sizes say; the SRQ is at its place.
-        Errno::check(unsafe {
-            (ours.library.calls.ibv_cmd_create_srq)(
-                pd,
-                base,
-                attr,
-                (&raw mut request).cast(),
-                size_of_val(&request),
-                (&raw mut answer).cast(),
-                size_of_val(&answer),
-            )
-        })?;
-        let destroy = ours.library.calls.ibv_cmd_destroy_srq;
-        // SAFETY: the caller's attributes, which the command has read and updated.
-        let attr = unsafe { &mut (*attr).attr };
-        let queue = SharedQueue::<D>::map(ours, &answer.driver, attr).inspect_err(|_| {
-            // SAFETY: the kernel's SRQ that was just made, known to nobody else. Its failure
-            // could not be told: the mapping's is.
-            let _ = unsafe { destroy(base) };
-        })?;
-        // SAFETY: inside the allocation.
-        unsafe { (&raw mut (*srq.as_mut_ptr()).queue).write(queue) };
-        Ok(Box::into_raw(srq).cast())
-    })
+    // SAFETY: the caller's PD and attributes, which nobody else uses meanwhile.
+    pointer(|| unsafe { make::<D>(pd, attr) })
+}
+
+/// Makes an SRQ.
+///
+/// # Errors
+///
+/// What the kernel says; `ENOMEM`, `EIO`.
+///
+/// # Safety
+///
+/// A PD of this driver's, and attributes that nobody else uses meanwhile.
+pub(crate) unsafe fn make<D: Driver>(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_srq_init_attr,
+) -> Result<*mut ibv_srq> {
+    // SAFETY: a PD of ours, and so its context.
+    let ours = unsafe { Context::of((*pd).context) };
+    let mut srq = object::allocate::<Srq<D>>()?;
+    let base = srq.as_mut_ptr().cast::<ibv_srq>();
+    let mut request = uverbs::Request::<uverbs::CreateSrq>::zeroed();
+    let mut answer = uverbs::Response::<uverbs::CreateSrqResp, D::SrqAnswer>::zeroed();
+    // SAFETY: request and answer are as large as their sizes say; the SRQ is at its place.
+    Errno::check(unsafe {
+        (ours.library.calls.ibv_cmd_create_srq)(
+            pd,
+            base,
+            attr,
+            (&raw mut request).cast(),
+            size_of_val(&request),
+            (&raw mut answer).cast(),
+            size_of_val(&answer),
+        )
+    })?;
+    let destroy = ours.library.calls.ibv_cmd_destroy_srq;
+    // SAFETY: the caller's attributes, which the command has read and updated.
+    let attr = unsafe { &mut (*attr).attr };
+    let queue = SharedQueue::<D>::map(ours, &answer.driver, attr).inspect_err(|_| {
+        // SAFETY: the kernel's SRQ that was just made, known to nobody else. Its failure
+        // could not be told: the mapping's is.
+        let _ = unsafe { destroy(base) };
+    })?;
+    // SAFETY: inside the allocation.
+    unsafe { (&raw mut (*srq.as_mut_ptr()).queue).write(queue) };
+    Ok(Box::into_raw(srq).cast())
 }
 
 impl<D: Driver> SharedQueue<D> {

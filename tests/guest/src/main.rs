@@ -28,6 +28,7 @@ mod served_by;
 mod shared;
 mod signs;
 mod small_cq;
+mod srq_ex;
 mod storm;
 mod syscalls;
 mod threads;
@@ -71,5 +72,6 @@ fn main() -> ExitCode {
     leaks::add(&mut suite);
     wr_ex::add(&mut suite);
     mcast::add(&mut suite);
+    srq_ex::add(&mut suite);
     runner::main(&suite)
 }

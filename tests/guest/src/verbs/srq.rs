@@ -47,6 +47,23 @@ impl Srq {
         }))
     }
 
+    /// Creates an SRQ from extended attributes, which are updated.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_create_srq_ex`.
+    pub fn create_ex(
+        pd: &Arc<Pd>,
+        attributes: &mut sys::ibv_srq_init_attr_ex,
+    ) -> io::Result<Arc<Self>> {
+        // SAFETY: the context is open, and the attributes are filled in as far as their mask says.
+        let raw = unsafe { sys::extended::create_srq_ex(pd.context().raw(), attributes) };
+        Ok(Arc::new(Self {
+            raw: object(raw)?,
+            _pd: Arc::clone(pd),
+        }))
+    }
+
     /// The object that libibverbs knows.
     #[must_use]
     pub fn raw(&self) -> *mut sys::ibv_srq {
