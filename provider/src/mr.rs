@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! `ibv_reg_mr`, `ibv_dereg_mr`.
+//! `ibv_reg_mr`, `ibv_advise_mr`, `ibv_dereg_mr`.
 
 use std::ffi::{c_int, c_void};
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_mr;
-use rdma_core_sys::{ibv_mr, ibv_pd};
+use rdma_core_sys::{ibv_mr, ibv_pd, ibv_sge};
 
 use crate::boundary::{pointer, status};
 use crate::context::Context;
@@ -48,6 +48,33 @@ pub(crate) unsafe extern "C" fn reg<D: Driver>(
             )
         })?;
         Ok(Box::into_raw(mr).cast())
+    })
+}
+
+/// `ibv_advise_mr`(3): the kernel's to take. rxe only, as siw registers nothing that is paged on demand.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` from linux 6.1 and 6.12, whose rxe does not either (`core/uverbs_std_types_mr.c:
+/// UVERBS_METHOD_ADVISE_MR`); librxe asks the kernel since rdma-core 59.
+///
+/// # Safety
+///
+/// As the man page asks.
+pub(crate) unsafe extern "C" fn advise(
+    pd: *mut ibv_pd,
+    advice: u32,
+    flags: u32,
+    list: *mut ibv_sge,
+    entries: u32,
+) -> c_int {
+    status(|| {
+        // SAFETY: a PD of ours, and so its context.
+        let ours = unsafe { Context::of((*pd).context) };
+        // SAFETY: the caller's PD and list.
+        Errno::check(unsafe {
+            (ours.library.calls.ibv_cmd_advise_mr)(pd, advice, flags, list, entries)
+        })
     })
 }
 

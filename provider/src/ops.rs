@@ -59,6 +59,7 @@ fn rxe_only() -> ContextOps {
         destroy_ah: Some(ah::destroy),
         attach_mcast: Some(mcast::attach),
         detach_mcast: Some(mcast::detach),
+        advise_mr: Some(mr::advise),
         alloc_mw: Some(mw::alloc),
         bind_mw: Some(mw::bind),
         dealloc_mw: Some(mw::dealloc),

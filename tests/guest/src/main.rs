@@ -9,6 +9,7 @@
     reason = "a panic in a test process is how a case fails: the runner reports its message"
 )]
 
+mod advise_mr;
 mod async_events;
 mod bad_input;
 mod cq_ex;
@@ -73,5 +74,6 @@ fn main() -> ExitCode {
     wr_ex::add(&mut suite);
     mcast::add(&mut suite);
     srq_ex::add(&mut suite);
+    advise_mr::add(&mut suite);
     runner::main(&suite)
 }

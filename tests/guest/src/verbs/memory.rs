@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use super::{Pd, destroyed, object, sys};
+use super::{Pd, check, destroyed, object, sys};
 
 /// A memory region, `ibv_mr`, together with its memory.
 ///
@@ -214,6 +214,20 @@ impl Mr {
         );
         // SAFETY: the offset is inside of the mapping, or just behind it.
         unsafe { self.memory.as_ptr().add(range.start) }
+    }
+}
+
+impl Pd {
+    /// Gives advice about memory of regions of this domain.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_advise_mr`.
+    pub fn advise_mr(&self, advice: u32, flags: u32, list: &[Sge<'_>]) -> io::Result<()> {
+        let entries = u32::try_from(list.len()).map_err(io::Error::other)?;
+        let list = list.as_ptr().cast_mut().cast();
+        // SAFETY: the PD is alive; the list has that many entries, each a transparent `ibv_sge`.
+        check(unsafe { sys::extended::advise_mr(self.raw(), advice, flags, list, entries) })
     }
 }
 
