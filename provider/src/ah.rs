@@ -3,6 +3,7 @@
 //! `ibv_create_ah`, `ibv_destroy_ah`: rxe only, as iWARP has no datagrams.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use kernel_abi::{rxe, uverbs};
 use rdma_core_sys::{ibv_ah, ibv_ah_attr, ibv_pd};
@@ -11,6 +12,7 @@ use crate::boundary::{pointer, status};
 use crate::context::Context;
 use crate::errno::Errno;
 use crate::object;
+use crate::pd::Domain;
 
 /// An address handle of rxe.
 #[repr(C)]
@@ -19,6 +21,7 @@ pub(crate) struct Ah {
     base: ibv_ah,
     /// The kernel's index for it, which a UD send names; never 0.
     number: u32,
+    _domain: Arc<Domain>,
 }
 
 impl Ah {
@@ -63,8 +66,11 @@ pub(crate) unsafe extern "C" fn create(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) 
             Errno::check(unsafe { (ours.library.calls.ibv_cmd_destroy_ah)(base) })?;
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: inside the allocation.
-        unsafe { (&raw mut (*ah.as_mut_ptr()).number).write(number) };
+        // SAFETY: inside the allocation; a PD of ours.
+        unsafe {
+            (&raw mut (*ah.as_mut_ptr()).number).write(number);
+            (&raw mut (*ah.as_mut_ptr())._domain).write(Domain::of(pd));
+        }
         Ok(Box::into_raw(ah).cast())
     })
 }

@@ -23,6 +23,7 @@ use crate::flush::{Chore, Due, Dying};
 use crate::lock::{Mutex, MutexGuard, lock};
 use crate::object;
 use crate::overrun::room;
+use crate::pd::Domain;
 use crate::queue_pair::QueuePair;
 use crate::start_poll::Batch;
 
@@ -33,6 +34,8 @@ pub(crate) struct Cq<D: Driver> {
     pub(crate) queue: Arc<CompletionQueue<D>>,
     /// Of an extended CQ.
     pub(crate) batch: Batch,
+    /// The parent domain that the application wants it in.
+    pub(crate) domain: Option<Arc<Domain>>,
 }
 
 /// What a CQ's QPs share with it. They hold it too, so that it outlives them.
@@ -326,6 +329,7 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
         unsafe {
             (&raw mut (*cq.as_mut_ptr()).queue).write(queue);
             (&raw mut (*cq.as_mut_ptr()).batch).write(Batch::default());
+            (&raw mut (*cq.as_mut_ptr()).domain).write(None);
             (*base).cqe = cqe;
         }
         Ok(Box::into_raw(cq).cast())

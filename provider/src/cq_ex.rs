@@ -6,6 +6,7 @@
 //! (`ibv_cq_ex_to_cq`), and it is destroyed like one.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use rdma_core_sys::{
     IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CQ_INIT_ATTR_MASK_PD, IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
@@ -17,15 +18,17 @@ use crate::cq::{self, Cq};
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
 use crate::overrun::room;
+use crate::pd::Domain;
 use crate::read_wc::{READABLE, install};
 use crate::start_poll::{Batch, end_poll, next_poll, start_poll};
 
-/// `ibv_create_cq_ex`(3). A parent domain is accepted, and means nothing to a CQ of these drivers.
+/// `ibv_create_cq_ex`(3).
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for fields, attributes or flags that these drivers do not have, above all
-/// `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`; else as `ibv_create_cq`(3).
+/// `EINVAL` for a parent domain that is NULL or of another context; `EOPNOTSUPP` for fields, attributes or
+/// flags that these drivers do not have, above all `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`; else as
+/// `ibv_create_cq`(3).
 ///
 /// # Safety
 ///
@@ -38,6 +41,9 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
         // SAFETY: NULL or the caller's.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
         let single_threaded = is_single_threaded(attr)?;
+        // SAFETY: NULL or of ours.
+        let domain = unsafe { domain(context, attr) }?;
+        let is_in_thread = domain.as_ref().is_some_and(|it| it.is_single_threaded());
         let number = |value: u32| c_int::try_from(value).map_err(|_| Errno::EINVAL);
         let (cqe, vector) = (number(attr.cqe)?, number(attr.comp_vector)?);
         // Nothing of this is the kernel's business: it makes an ordinary one. It would refuse a CQ with
@@ -50,7 +56,10 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
             return Err(Errno::last());
         }
         // SAFETY: just created, known to nobody else.
-        unsafe { extend::<D>(cq, attr.wc_flags, single_threaded) };
+        unsafe {
+            extend::<D>(cq, attr.wc_flags, single_threaded || is_in_thread);
+            (*cq.cast::<Cq<D>>()).domain = domain;
+        }
         Ok(cq.cast())
     })
 }
@@ -70,6 +79,22 @@ fn is_single_threaded(attr: &ibv_cq_init_attr_ex) -> Result<bool> {
         return Err(Errno::EOPNOTSUPP);
     }
     Ok(flags != 0)
+}
+
+/// The parent domain that the attributes name, if they do.
+///
+/// # Safety
+///
+/// The domain is NULL or of ours.
+unsafe fn domain(
+    context: *mut ibv_context,
+    attr: &ibv_cq_init_attr_ex,
+) -> Result<Option<Arc<Domain>>> {
+    if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { Domain::named(attr.parent_domain, context) }.map(Some)
 }
 
 /// Makes an ordinary CQ an extended one.

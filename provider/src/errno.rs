@@ -11,6 +11,7 @@ pub(crate) struct Errno(c_int);
 pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
 impl Errno {
+    pub(crate) const EBUSY: Self = Self(libc::EBUSY);
     pub(crate) const EINVAL: Self = Self(libc::EINVAL);
     pub(crate) const EIO: Self = Self(libc::EIO);
     pub(crate) const ENOENT: Self = Self(libc::ENOENT);

@@ -67,6 +67,7 @@ mod siw;
 mod srq;
 mod srq_ex;
 mod start_poll;
+mod td;
 mod turn;
 mod wr;
 mod wr_post;

@@ -3,6 +3,7 @@
 //! `ibv_reg_mr`, `ibv_advise_mr`, `ibv_dereg_mr`.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_mr;
@@ -13,6 +14,14 @@ use crate::context::Context;
 use crate::driver::Driver;
 use crate::errno::Errno;
 use crate::object;
+use crate::pd::Domain;
+
+/// An MR: libibverbs' half, then ours.
+#[repr(C)]
+struct Mr {
+    base: verbs_mr,
+    _domain: Arc<Domain>,
+}
 
 /// `ibv_reg_mr`(3) and `ibv_reg_mr_iova`(3).
 ///
@@ -29,7 +38,7 @@ pub(crate) unsafe extern "C" fn reg<D: Driver>(
     pointer(|| {
         // SAFETY: a PD of ours, and so its context.
         let ours = unsafe { Context::of((*pd).context) };
-        let mut mr = object::allocate::<verbs_mr>()?;
+        let mut mr = object::allocate::<Mr>()?;
         let mut request = uverbs::Request::<uverbs::RegMr, D::MrRequest>::zeroed();
         let mut answer = uverbs::Response::<uverbs::RegMrResp, D::MrAnswer>::zeroed();
         // SAFETY: request and answer are as large as their sizes say; the MR is at its place.
@@ -40,13 +49,15 @@ pub(crate) unsafe extern "C" fn reg<D: Driver>(
                 length,
                 iova,
                 access,
-                mr.as_mut_ptr(),
+                mr.as_mut_ptr().cast(),
                 (&raw mut request).cast(),
                 size_of_val(&request),
                 (&raw mut answer).cast(),
                 size_of_val(&answer),
             )
         })?;
+        // SAFETY: inside the allocation, whose other half is done; a PD of ours.
+        unsafe { (&raw mut (*mr.as_mut_ptr())._domain).write(Domain::of(pd)) };
         Ok(Box::into_raw(mr).cast())
     })
 }
@@ -89,8 +100,8 @@ pub(crate) unsafe extern "C" fn dereg(mr: *mut verbs_mr) -> c_int {
         let ours = unsafe { Context::of((*mr).ibv_mr.context) };
         // SAFETY: as above.
         Errno::check(unsafe { (ours.library.calls.ibv_cmd_dereg_mr)(mr) })?;
-        // SAFETY: `reg` made it a box; the kernel has let go of it, and the caller does.
-        drop(unsafe { Box::from_raw(mr) });
+        // SAFETY: `reg` made it a box of `Mr`; the kernel has let go of it, and the caller does.
+        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
         Ok(())
     })
 }

@@ -4,6 +4,7 @@
 
 use std::ffi::c_int;
 use std::ptr;
+use std::sync::Arc;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::{
@@ -15,8 +16,16 @@ use crate::boundary::{pointer, status};
 use crate::context::Context;
 use crate::errno::Errno;
 use crate::object;
+use crate::pd::Domain;
 use crate::post_send::post_send;
 use crate::rxe::Rxe;
+
+/// A memory window: libibverbs' half, then ours.
+#[repr(C)]
+struct Mw {
+    base: ibv_mw,
+    _domain: Arc<Domain>,
+}
 
 /// `ibv_alloc_mw`(3).
 ///
@@ -27,7 +36,7 @@ pub(crate) unsafe extern "C" fn alloc(pd: *mut ibv_pd, mw_type: ibv_mw_type) -> 
     pointer(|| {
         // SAFETY: a PD of ours, and so its context.
         let ours = unsafe { Context::of((*pd).context) };
-        let mut mw = object::allocate::<ibv_mw>()?;
+        let mut mw = object::allocate::<Mw>()?;
         let mut request = uverbs::Request::<uverbs::AllocMw>::zeroed();
         let mut answer = uverbs::Response::<uverbs::AllocMwResp>::zeroed();
         // SAFETY: request and answer are as large as their sizes say; the window is at its place.
@@ -35,13 +44,15 @@ pub(crate) unsafe extern "C" fn alloc(pd: *mut ibv_pd, mw_type: ibv_mw_type) -> 
             (ours.library.calls.ibv_cmd_alloc_mw)(
                 pd,
                 mw_type,
-                mw.as_mut_ptr(),
+                mw.as_mut_ptr().cast(),
                 (&raw mut request).cast(),
                 size_of_val(&request),
                 (&raw mut answer).cast(),
                 size_of_val(&answer),
             )
         })?;
+        // SAFETY: inside the allocation, whose other half is done; a PD of ours.
+        unsafe { (&raw mut (*mw.as_mut_ptr())._domain).write(Domain::of(pd)) };
         Ok(Box::into_raw(mw).cast())
     })
 }
@@ -98,8 +109,8 @@ pub(crate) unsafe extern "C" fn dealloc(mw: *mut ibv_mw) -> c_int {
         let ours = unsafe { Context::of((*mw).context) };
         // SAFETY: as above.
         Errno::check(unsafe { (ours.library.calls.ibv_cmd_dealloc_mw)(mw) })?;
-        // SAFETY: `alloc` made it a box; the kernel has let go of it, and the caller does.
-        drop(unsafe { Box::from_raw(mw) });
+        // SAFETY: `alloc` made it a box of `Mw`; the kernel has let go of it, and the caller does.
+        drop(unsafe { Box::from_raw(mw.cast::<Mw>()) });
         Ok(())
     })
 }

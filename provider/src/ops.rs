@@ -10,7 +10,7 @@ use crate::driver::Driver;
 use crate::rxe::Rxe;
 use crate::{
     ah, async_event, context, cq, cq_ex, mcast, mr, mw, pd, poll_cq, post_recv, post_send, qp,
-    qp_ex, qp_state, query_rt_values, resize_cq, srq, srq_ex,
+    qp_ex, qp_state, query_rt_values, resize_cq, srq, srq_ex, td,
 };
 
 /// The table for the devices of one driver.
@@ -22,7 +22,10 @@ pub(crate) fn table<D: Driver>() -> ContextOps {
         free_context: Some(context::close),
         async_event: Some(async_event::async_event::<D>),
         alloc_pd: Some(pd::alloc),
+        alloc_parent_domain: Some(pd::alloc_parent_domain),
         dealloc_pd: Some(pd::dealloc),
+        alloc_td: Some(td::alloc),
+        dealloc_td: Some(td::dealloc),
         reg_mr: Some(mr::reg::<D>),
         dereg_mr: Some(mr::dereg),
         create_cq: Some(cq::create::<D>),

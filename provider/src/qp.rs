@@ -27,6 +27,7 @@ use crate::ledger::{RecvLedger, SendLedger};
 use crate::lock::{Mutex, lock};
 use crate::object;
 use crate::owners::Owner;
+use crate::pd::Domain;
 use crate::post_recv::RecvQueue;
 use crate::post_send::SendQueue;
 use crate::queue_pair::{Base, Parts, QueuePair, Receiver, remembered};
@@ -39,6 +40,7 @@ pub(crate) struct Qp<D: Driver> {
     pub(crate) pair: Arc<QueuePair<D>>,
     /// Where `ibv_wr_start` and what follows it work, if the QP was created for that.
     pub(crate) draft: Option<Draft>,
+    _domain: Arc<Domain>,
 }
 
 impl<D: Driver> fmt::Debug for Qp<D> {
@@ -137,11 +139,12 @@ pub(crate) unsafe fn make<D: Driver>(
         // not be told: the other one is.
         let _ = unsafe { (ours.library.calls.ibv_cmd_destroy_qp)(base) };
     })?;
-    // SAFETY: inside the allocation, whose other half is done.
+    // SAFETY: inside the allocation, whose other half is done; a PD of ours.
     unsafe {
         let qp = qp.as_mut_ptr();
         (&raw mut (*qp).pair).write(pair);
         (&raw mut (*qp).draft).write(draft);
+        (&raw mut (*qp)._domain).write(Domain::of(pd));
     }
     Ok(Box::into_raw(qp).cast())
 }

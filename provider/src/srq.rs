@@ -26,6 +26,7 @@ use crate::ledger::SharedLedger;
 use crate::lock::{Mutex, MutexGuard, lock};
 use crate::object;
 use crate::owners::Owner;
+use crate::pd::Domain;
 use crate::post_recv::RecvQueue;
 use crate::queue_pair::QueuePair;
 
@@ -34,6 +35,7 @@ use crate::queue_pair::QueuePair;
 pub(crate) struct Srq<D: Driver> {
     base: UnsafeCell<verbs_srq>,
     pub(crate) queue: Arc<SharedQueue<D>>,
+    _domain: Arc<Domain>,
 }
 
 /// What an SRQ's QPs share with it. They hold it too, so that it outlives them.
@@ -164,8 +166,11 @@ pub(crate) unsafe fn make<D: Driver>(
         // could not be told: the mapping's is.
         let _ = unsafe { destroy(base) };
     })?;
-    // SAFETY: inside the allocation.
-    unsafe { (&raw mut (*srq.as_mut_ptr()).queue).write(queue) };
+    // SAFETY: inside the allocation; a PD of ours.
+    unsafe {
+        (&raw mut (*srq.as_mut_ptr()).queue).write(queue);
+        (&raw mut (*srq.as_mut_ptr())._domain).write(Domain::of(pd));
+    }
     Ok(Box::into_raw(srq).cast())
 }
 

@@ -13,6 +13,7 @@ mod advise_mr;
 mod async_events;
 mod bad_input;
 mod cq_ex;
+mod domains;
 mod event_semantics;
 mod fake_events;
 mod faults;
@@ -75,5 +76,6 @@ fn main() -> ExitCode {
     mcast::add(&mut suite);
     srq_ex::add(&mut suite);
     advise_mr::add(&mut suite);
+    domains::add(&mut suite);
     runner::main(&suite)
 }

@@ -38,6 +38,8 @@ pub struct Plan {
     pub cq_depth: usize,
     /// Entries of each queue of both ends.
     pub queue_depth: u32,
+    /// The victim, with its CQs, is in a thread domain.
+    pub in_thread_domain: bool,
     /// The victim's sends are posted by [`Qp::draft`](crate::verbs::Qp::draft).
     pub by_draft: bool,
 }
@@ -50,6 +52,7 @@ impl Plan {
         extended: false,
         cq_depth: 256,
         queue_depth: DEPTH,
+        in_thread_domain: false,
         by_draft: false,
     };
 
@@ -69,6 +72,13 @@ impl Plan {
     pub const SHARED: Self = Self {
         shared: true,
         ..Self::PLAIN
+    };
+
+    /// All that can be in a thread domain.
+    pub const IN_THREAD_DOMAIN: Self = Self {
+        in_thread_domain: true,
+        by_draft: true,
+        ..Self::EXTENDED
     };
 
     /// Sends as drafts.
@@ -130,7 +140,10 @@ impl Scene {
         } else {
             None
         };
-        let bench = Bench::open(device)?;
+        let bench = match plan.in_thread_domain {
+            true => Bench::open(device)?.into_thread_domain()?,
+            false => Bench::open(device)?,
+        };
         let channel = CompChannel::create(&bench.context)?;
         let (init, srq) = victim(&bench, &channel, plan)?;
         let near = bench.memory(LARGE)?;
@@ -322,7 +335,10 @@ fn victim(
         true => {
             let entries = u32::try_from(plan.cq_depth)?;
             let attributes = attributes_ex(entries, sys::IBV_WC_STANDARD_FLAGS);
-            Ok::<_, Stop>(Cq::create_ex(&bench.context, Some(channel), attributes)?)
+            Ok::<_, Stop>(match plan.in_thread_domain {
+                true => Cq::create_in(&bench.pd, Some(channel), attributes)?,
+                false => Cq::create_ex(&bench.context, Some(channel), attributes)?,
+            })
         }
         false => Ok(Cq::on_channel(channel, plan.cq_depth)?),
     };

@@ -6,9 +6,9 @@ use std::io;
 
 use guest::links::Device;
 use guest::pair::Bench;
-use guest::suite::{Outcome, Stop, Suite};
+use guest::suite::{Case, Outcome, Stop, Suite};
 use guest::verbs::{
-    Ah, Caps, CompChannel, Context, Cq, Mr, Mw, Pd, Qp, QpInit, RecvWr, SendWr, Srq, Transport,
+    Ah, Caps, CompChannel, Context, Cq, Mr, Mw, Pd, Qp, QpInit, RecvWr, SendWr, Srq, Td, Transport,
 };
 
 use super::usage::{Usage, returns_resources};
@@ -34,6 +34,11 @@ pub(super) fn add(suite: &mut Suite) {
         object.case("context", |bench, _| Context::open(bench.device.ibdev()));
         object.cycles = CYCLES;
         object.case("pd", |bench, _| Pd::alloc(&bench.context));
+        object
+            .case("domains", |bench, _| {
+                Pd::parent(&bench.pd, Some(&Td::alloc(&bench.context, 0)?))
+            })
+            .beyond_stock("the stock providers have neither parent nor thread domains");
         object.case("mr", |bench, _| bench.memory(10_000));
         object.case("comp_channel", |bench, _| {
             CompChannel::create(&bench.context)
@@ -95,7 +100,7 @@ impl Objects<'_> {
         &mut self,
         name: &str,
         create: fn(&Bench, &QpInit) -> Result<T, E>,
-    ) {
+    ) -> &mut Case {
         let (device, cycles) = (self.device, self.cycles);
         self.suite.case(format!("leaks/{device}/{name}"), move || {
             returns_resources(device, || {
@@ -104,7 +109,7 @@ impl Objects<'_> {
                 let cycle = || create(&bench, &init).map(drop).map_err(Into::into);
                 many(cycles, cycle)
             })
-        });
+        })
     }
 }
 

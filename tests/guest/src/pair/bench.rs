@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::links::Device;
 use crate::suite::Stop;
-use crate::verbs::{Caps, CmChannel, CmId, Context, Cq, Mr, Pd, QpInit, REMOTE_ACCESS, Transport};
+use crate::verbs::{
+    Caps, CmChannel, CmId, Context, Cq, Mr, Pd, QpInit, REMOTE_ACCESS, Td, Transport,
+};
 
 /// An open device with a protection domain: what everything else is made from.
 #[derive(Debug)]
@@ -55,6 +57,17 @@ impl Bench {
             context,
             pd,
         })
+    }
+
+    /// Makes all that comes in a thread domain: with a parent domain in place of the PD.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the verbs.
+    pub fn into_thread_domain(mut self) -> Result<Self, Stop> {
+        let td = Td::alloc(&self.context, 0)?;
+        self.pd = Pd::parent(&self.pd, Some(&td))?;
+        Ok(self)
     }
 
     /// Registers `len` bytes with every access right.

@@ -84,15 +84,26 @@ pub(crate) fn each_death(
 ) {
     for device in Device::ALL {
         for &death in Death::all(device) {
-            for part in PARTS {
-                let name = format!("{theme}/{device}/{}/{}", death.name(), part.name);
-                suite
-                    .case(name, move || {
-                        (part.play)(&Scene::set(device, death, plan)?, death)
-                    })
-                    .beyond_stock(stock_lacks(device).or((part.stock_fault)(device, death)));
-            }
+            each_part(suite, theme, (device, death), plan, stock_lacks(device));
         }
+    }
+}
+
+/// The same, for one death.
+pub(crate) fn each_part(
+    suite: &mut Suite,
+    theme: &str,
+    (device, death): (Device, Death),
+    plan: Plan,
+    stock_lacks: Option<&'static str>,
+) {
+    for part in PARTS {
+        let name = format!("{theme}/{device}/{}/{}", death.name(), part.name);
+        suite
+            .case(name, move || {
+                (part.play)(&Scene::set(device, death, plan)?, death)
+            })
+            .beyond_stock(stock_lacks.or((part.stock_fault)(device, death)));
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::context::none;
-use super::{CompChannel, Context, Wc, check, destroyed, object, sys};
+use super::{CompChannel, Context, Pd, Wc, check, destroyed, object, sys};
 
 /// How long a completion may take before its absence is a failure; generous, because an emulated
 /// machine on a busy host is slow.
@@ -23,6 +23,8 @@ pub struct Cq {
     /// It is an extended one, and polled as such.
     is_extended: bool,
     channel: Option<Arc<CompChannel>>,
+    /// The parent domain that it is in, if it is in one.
+    _domain: Option<Arc<Pd>>,
     _context: Arc<Context>,
 }
 
@@ -64,6 +66,7 @@ impl Cq {
             raw,
             is_extended: false,
             channel: channel.cloned(),
+            _domain: None,
             _context: Arc::clone(context),
         }))
     }
@@ -77,6 +80,30 @@ impl Cq {
     pub fn create_ex(
         context: &Arc<Context>,
         channel: Option<&Arc<CompChannel>>,
+        attributes: sys::ibv_cq_init_attr_ex,
+    ) -> io::Result<Arc<Self>> {
+        Self::build_ex(context, channel, None, attributes)
+    }
+
+    /// As [`Self::create_ex`], in a parent domain.
+    ///
+    /// # Errors
+    ///
+    /// The errno of `ibv_create_cq_ex`.
+    pub fn create_in(
+        domain: &Arc<Pd>,
+        channel: Option<&Arc<CompChannel>>,
+        mut attributes: sys::ibv_cq_init_attr_ex,
+    ) -> io::Result<Arc<Self>> {
+        attributes.comp_mask |= sys::IBV_CQ_INIT_ATTR_MASK_PD;
+        attributes.parent_domain = domain.raw();
+        Self::build_ex(domain.context(), channel, Some(domain), attributes)
+    }
+
+    fn build_ex(
+        context: &Arc<Context>,
+        channel: Option<&Arc<CompChannel>>,
+        domain: Option<&Arc<Pd>>,
         mut attributes: sys::ibv_cq_init_attr_ex,
     ) -> io::Result<Arc<Self>> {
         attributes.channel = channel.map_or(none(), |channel| channel.raw());
@@ -87,6 +114,7 @@ impl Cq {
             raw: raw.cast(),
             is_extended: true,
             channel: channel.cloned(),
+            _domain: domain.cloned(),
             _context: Arc::clone(context),
         }))
     }

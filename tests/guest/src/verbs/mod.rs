@@ -40,7 +40,7 @@ pub use context::{Context, load_providers};
 pub use cq::{Cq, PATIENCE};
 pub use event::AsyncEvent;
 pub use memory::{Mr, Remote, Sge};
-pub use pd::Pd;
+pub use pd::{Pd, Td};
 pub use qp::{Caps, Qp, QpInit, Transport};
 pub use srq::Srq;
 pub use wc::Wc;
