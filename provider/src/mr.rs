@@ -38,6 +38,10 @@ pub(crate) unsafe extern "C" fn reg<D: Driver>(
     pointer(|| {
         // SAFETY: a PD of ours, and so its context.
         let ours = unsafe { Context::of((*pd).context) };
+        if addr.addr().checked_add(length).is_none() {
+            // siw of 6.1 would take a page or two, for a region of that length (`siw_mem.c: siw_umem_get`).
+            return Err(Errno::EINVAL);
+        }
         let mut mr = object::allocate::<Mr>()?;
         let mut request = uverbs::Request::<uverbs::RegMr, D::MrRequest>::zeroed();
         let mut answer = uverbs::Response::<uverbs::RegMrResp, D::MrAnswer>::zeroed();

@@ -12,6 +12,7 @@
 mod advise_mr;
 mod async_events;
 mod bad_input;
+mod contract;
 mod cq_ex;
 mod domains;
 mod event_semantics;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     traffic::add(&mut suite);
     wc_fields::add(&mut suite);
     bad_input::add(&mut suite);
+    contract::add(&mut suite);
     faults::add(&mut suite);
     flush_basic::add(&mut suite);
     flush_late::add(&mut suite);

@@ -265,20 +265,20 @@ impl CmId {
     pub(super) fn create_qp(
         &self,
         pd: &Pd,
-        mut init: sys::ibv_qp_init_attr,
+        init: &mut sys::ibv_qp_init_attr,
     ) -> io::Result<NonNull<sys::ibv_qp>> {
         // SAFETY: the id is alive, and so is all that the attributes name.
-        check(unsafe { sys::rdma_create_qp(self.raw.as_ptr(), pd.raw(), &raw mut init) })?;
+        check(unsafe { sys::rdma_create_qp(self.raw.as_ptr(), pd.raw(), init) })?;
         // SAFETY: the id is alive, and `rdma_create_qp` has set the pointer.
         object(unsafe { (*self.raw.as_ptr()).qp })
     }
 
     pub(super) fn create_qp_ex(
         &self,
-        mut init: sys::ibv_qp_init_attr_ex,
+        init: &mut sys::ibv_qp_init_attr_ex,
     ) -> io::Result<NonNull<sys::ibv_qp>> {
         // SAFETY: the id is alive, and so is all that the attributes name.
-        check(unsafe { sys::rdma_create_qp_ex(self.raw.as_ptr(), &raw mut init) })?;
+        check(unsafe { sys::rdma_create_qp_ex(self.raw.as_ptr(), init) })?;
         // SAFETY: the id is alive, and `rdma_create_qp_ex` has set the pointer.
         object(unsafe { (*self.raw.as_ptr()).qp })
     }

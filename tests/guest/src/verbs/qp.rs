@@ -87,6 +87,7 @@ pub struct Qp {
     /// The CM id that owns the QP; without one it is ours to destroy.
     cm_id: Option<CmId>,
     init: QpInit,
+    answer: Caps,
     _pd: Arc<Pd>,
 }
 
@@ -97,7 +98,9 @@ unsafe impl Send for Qp {}
 unsafe impl Sync for Qp {}
 
 impl QpInit {
-    fn raw(&self) -> sys::ibv_qp_init_attr {
+    /// The attributes of `ibv_create_qp`.
+    #[must_use]
+    pub fn attributes(&self) -> sys::ibv_qp_init_attr {
         sys::ibv_qp_init_attr {
             qp_context: none(),
             send_cq: self.send_cq.raw(),
@@ -118,7 +121,7 @@ impl QpInit {
     /// The attributes of `ibv_create_qp_ex`, with `send_ops` among them.
     #[must_use]
     pub fn extended(&self, pd: &Pd, send_ops: u64) -> sys::ibv_qp_init_attr_ex {
-        let plain = self.raw();
+        let plain = self.attributes();
         sys::ibv_qp_init_attr_ex {
             send_cq: plain.send_cq,
             recv_cq: plain.recv_cq,
@@ -144,10 +147,10 @@ impl Qp {
         if let Some(send_ops) = init.send_ops {
             return Self::create_extended(pd, init, init.extended(pd, send_ops));
         }
-        let mut attributes = init.raw();
+        let mut attributes = init.attributes();
         // SAFETY: PD, CQs and SRQ are alive, and the attributes are filled in.
         let raw = object(unsafe { sys::ibv_create_qp(pd.raw(), &raw mut attributes) })?;
-        Ok(Self::own(raw, None, pd, init))
+        Ok(Self::own(raw, None, pd, init, attributes.cap))
     }
 
     /// Creates a QP from `init`, but by these attributes.
@@ -163,7 +166,7 @@ impl Qp {
         let context = pd.context().raw();
         // SAFETY: PD, CQs and SRQ are alive, and the attributes are filled in.
         let raw = object(unsafe { sys::extended::create_qp_ex(context, &raw mut attributes) })?;
-        Ok(Self::own(raw, None, pd, init))
+        Ok(Self::own(raw, None, pd, init, attributes.cap))
     }
 
     /// Creates a QP that belongs to a CM id; librdmacm moves it through its states.
@@ -172,14 +175,23 @@ impl Qp {
     ///
     /// The errno of `rdma_create_qp` or `rdma_create_qp_ex`.
     pub fn on_cm_id(id: CmId, pd: &Arc<Pd>, init: &QpInit) -> io::Result<Self> {
-        let raw = match init.send_ops {
-            Some(send_ops) => id.create_qp_ex(init.extended(pd, send_ops))?,
-            None => id.create_qp(pd, init.raw())?,
+        let (raw, cap) = if let Some(send_ops) = init.send_ops {
+            let mut attributes = init.extended(pd, send_ops);
+            (id.create_qp_ex(&mut attributes)?, attributes.cap)
+        } else {
+            let mut attributes = init.attributes();
+            (id.create_qp(pd, &mut attributes)?, attributes.cap)
         };
-        Ok(Self::own(raw, Some(id), pd, init))
+        Ok(Self::own(raw, Some(id), pd, init, cap))
     }
 
-    fn own(raw: NonNull<sys::ibv_qp>, cm_id: Option<CmId>, pd: &Arc<Pd>, init: &QpInit) -> Self {
+    fn own(
+        raw: NonNull<sys::ibv_qp>,
+        cm_id: Option<CmId>,
+        pd: &Arc<Pd>,
+        init: &QpInit,
+        cap: sys::ibv_qp_cap,
+    ) -> Self {
         // SAFETY: the QP has just been created; libibverbs does not change its number.
         let number = unsafe { (*raw.as_ptr()).qp_num };
         Self {
@@ -187,6 +199,13 @@ impl Qp {
             number,
             cm_id,
             init: init.clone(),
+            answer: Caps {
+                send_wr: cap.max_send_wr,
+                recv_wr: cap.max_recv_wr,
+                send_sge: cap.max_send_sge,
+                recv_sge: cap.max_recv_sge,
+                inline: cap.max_inline_data,
+            },
             _pd: Arc::clone(pd),
         }
     }
@@ -201,6 +220,12 @@ impl Qp {
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// The sizes that its creation answered with.
+    #[must_use]
+    pub fn answer(&self) -> Caps {
+        self.answer
     }
 
     /// The transport service.
