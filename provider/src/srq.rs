@@ -44,6 +44,8 @@ pub(crate) struct SharedQueue<D: Driver> {
     context: Arc<Context>,
     pub(crate) id: OwnerId,
     recv: Mutex<RecvQueue<D::Recvs, SharedLedger>>,
+    /// Elements that each receive has room for, as the creation answered.
+    max_sge: u32,
     users: Mutex<Vec<Weak<QueuePair<D>>>>,
     /// The application was told that the limit was reached, which is then 0.
     pub(crate) limit_reached: AtomicBool,
@@ -191,6 +193,7 @@ impl<D: Driver> SharedQueue<D> {
             context,
             id,
             recv,
+            max_sge: attr.max_sge,
             users,
             limit_reached: AtomicBool::new(false),
             claims: Mutex::default(),
@@ -276,11 +279,15 @@ pub(crate) unsafe extern "C" fn query<D: Driver>(
                 size_of_val(&request),
             )
         })?;
+        // SAFETY: the caller's attributes.
+        let attr = unsafe { &mut *attr };
+        // siw's kernel knows what was asked for.
+        attr.max_wr = queue.lock().ring.capacity();
+        attr.max_sge = queue.max_sge;
         // siw's kernel goes on to answer with it (linux 6.1, 6.12 `siw_verbs.c: siw_query_srq`).
         // Relaxed: as in `modify`.
         if queue.limit_reached.load(Ordering::Relaxed) {
-            // SAFETY: the caller's attributes.
-            unsafe { (*attr).srq_limit = 0 };
+            attr.srq_limit = 0;
         }
         Ok(())
     })

@@ -13,6 +13,7 @@ mod cq;
 mod modify_qp;
 mod mr;
 mod pd;
+mod srq;
 mod table;
 
 use guest::links::Device;
@@ -26,6 +27,7 @@ pub(crate) fn add(suite: &mut Suite) {
         pd::add(suite, device);
         mr::add(suite, device);
         cq::add(suite, device);
+        srq::add(suite, device);
         modify_qp::add(suite, device);
         capacity::add(suite, device);
         ah::add(suite, device);
