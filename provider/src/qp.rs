@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_qp;
-use rdma_core_sys::{ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_state};
+use rdma_core_sys::{ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_state};
 
 use crate::announcer;
 use crate::boundary::{pointer, status};
@@ -38,6 +38,8 @@ use crate::srq::Srq;
 pub(crate) struct Qp<D: Driver> {
     base: UnsafeCell<verbs_qp>,
     pub(crate) pair: Arc<QueuePair<D>>,
+    /// What its queues hold, as its creation answered.
+    pub(crate) cap: ibv_qp_cap,
     /// Where `ibv_wr_start` and what follows it work, if the QP was created for that.
     pub(crate) draft: Option<Draft>,
     _domain: Arc<Domain>,
@@ -143,6 +145,7 @@ pub(crate) unsafe fn make<D: Driver>(
     unsafe {
         let qp = qp.as_mut_ptr();
         (&raw mut (*qp).pair).write(pair);
+        (&raw mut (*qp).cap).write(attr.cap);
         (&raw mut (*qp).draft).write(draft);
         (&raw mut (*qp)._domain).write(Domain::of(pd));
     }

@@ -191,7 +191,12 @@ pub(crate) unsafe extern "C" fn query<D: Driver>(
         // SAFETY: the caller's attributes.
         unsafe { qp.pair.query_kernel(attr, mask, init_attr) }?;
         // SAFETY: as above; the kernel has filled them in.
-        let attr = unsafe { &mut *attr };
+        let (attr, init_attr) = unsafe { (&mut *attr, &mut *init_attr) };
+        // What the kernel counts besides is the library's. siw of 6.1 and 6.12 has no number of elements,
+        // and says of each QP that it signals all (`siw_verbs.c: siw_query_qp` leaves both at 0).
+        attr.cap = qp.cap;
+        init_attr.cap = qp.cap;
+        init_attr.sq_sig_all = lock(&qp.pair.send).signal_all.into();
         let dead = life.dead;
         drop(life);
         if dead {

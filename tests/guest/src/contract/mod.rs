@@ -13,6 +13,7 @@ mod cq;
 mod modify_qp;
 mod mr;
 mod pd;
+mod qp;
 mod srq;
 mod table;
 
@@ -29,6 +30,7 @@ pub(crate) fn add(suite: &mut Suite) {
         cq::add(suite, device);
         srq::add(suite, device);
         modify_qp::add(suite, device);
+        qp::add(suite, device);
         capacity::add(suite, device);
         ah::add(suite, device);
     }
