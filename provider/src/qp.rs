@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_qp;
-use rdma_core_sys::{ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_state};
+use rdma_core_sys::{ibv_cq, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_state};
 
 use crate::announcer;
 use crate::boundary::{pointer, status};
@@ -90,7 +90,8 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
 ///
 /// # Errors
 ///
-/// What the kernel says; `EINVAL` without CQs; `ENOMEM`, `EIO`.
+/// What the kernel says; `EINVAL` without CQs, or if they or the SRQ are not of the PD's context; `ENOMEM`,
+/// `EIO`.
 ///
 /// # Safety
 ///
@@ -101,8 +102,17 @@ pub(crate) unsafe fn make<D: Driver>(
     send_ops: Option<u64>,
 ) -> Result<*mut ibv_qp> {
     // SAFETY: a PD of ours, and so its context.
-    let ours = unsafe { Context::of((*pd).context) };
-    if attr.send_cq.is_null() || attr.recv_cq.is_null() {
+    let (context, ours) = unsafe { ((*pd).context, Context::of((*pd).context)) };
+    // The kernel sees but a handle, and takes it for that of an object of the PD's context.
+    // SAFETY: the caller's CQs and SRQ, or NULL.
+    let belong = unsafe {
+        let belongs = |cq: *mut ibv_cq| cq.as_ref().is_some_and(|cq| cq.context == context);
+        let srq = attr.srq.as_ref();
+        belongs(attr.send_cq)
+            && belongs(attr.recv_cq)
+            && srq.is_none_or(|srq| srq.context == context)
+    };
+    if !belong {
         return Err(Errno::EINVAL);
     }
     if attr.cap.max_send_wr == 1 {

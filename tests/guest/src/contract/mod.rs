@@ -10,6 +10,7 @@
 mod ah;
 mod capacity;
 mod cq;
+mod create_qp;
 mod modify_qp;
 mod mr;
 mod pd;
@@ -29,6 +30,7 @@ pub(crate) fn add(suite: &mut Suite) {
         mr::add(suite, device);
         cq::add(suite, device);
         srq::add(suite, device);
+        create_qp::add(suite, device);
         modify_qp::add(suite, device);
         qp::add(suite, device);
         capacity::add(suite, device);
