@@ -298,20 +298,25 @@ fn receiver(wr: &ibv_send_wr) -> Result<UdWr> {
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is none, or no region, or if there are bytes.
+/// `EINVAL` if there is none, if the send has data, or if the window is to have bytes of no region. One
+/// without bytes needs none (`ibv_alloc_mw`(3)), and the kernel does not look it up
+/// (linux 6.1, 6.12 `rxe_mw.c: rxe_bind_mw`).
 fn window(wr: &ibv_send_wr, sges: &[ibv_sge]) -> Result<MwWr> {
     // SAFETY: the member that this operation has; plain data.
     let bind = unsafe { wr.__bindgen_anon_2.bind_mw };
-    if !sges.is_empty() || bind.mw.is_null() || bind.bind_info.mr.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: the caller's window and region, not NULL.
-    let (mw_rkey, mr_lkey) = unsafe { ((*bind.mw).rkey, (*bind.bind_info.mr).lkey) };
+    // SAFETY: the caller's window and region, or NULL.
+    let (mw, mr) = unsafe { (bind.mw.as_ref(), bind.bind_info.mr.as_ref()) };
+    let mw = mw.filter(|_| sges.is_empty()).ok_or(Errno::EINVAL)?;
+    let mr_lkey = match mr {
+        Some(mr) => mr.lkey,
+        None if bind.bind_info.length == 0 => 0,
+        None => return Err(Errno::EINVAL),
+    };
     Ok(MwWr {
         addr: bind.bind_info.addr,
         length: bind.bind_info.length,
         mr_lkey,
-        mw_rkey,
+        mw_rkey: mw.rkey,
         rkey: bind.rkey,
         access: bind.bind_info.mw_access_flags,
         ..MwWr::default()

@@ -13,6 +13,7 @@ mod cq;
 mod create_qp;
 mod modify_qp;
 mod mr;
+mod mw;
 mod pd;
 mod qp;
 mod srq;
@@ -34,6 +35,7 @@ pub(crate) fn add(suite: &mut Suite) {
         modify_qp::add(suite, device);
         qp::add(suite, device);
         capacity::add(suite, device);
+        mw::add(suite, device);
         ah::add(suite, device);
     }
 }
