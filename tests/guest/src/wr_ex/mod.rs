@@ -6,6 +6,7 @@
 mod create;
 mod flush;
 mod misuse;
+mod not_iwarp;
 mod operations;
 mod sums;
 mod whole;
@@ -31,6 +32,7 @@ pub(crate) fn add(suite: &mut Suite) {
     sums::add(suite);
     whole::add(suite);
     misuse::add(suite);
+    not_iwarp::add(suite);
     flush::add(suite);
 }
 

@@ -53,6 +53,12 @@ pub(super) fn add(suite: &mut Suite) {
         })
         .beyond_stock(device.pick(Some(super::FLAGLESS), Some(super::NONE)));
     }
+    for device in Device::ALL {
+        case(suite, device, "rc/sums_of_limits", limits).beyond_stock(device.pick(
+            Some("the setters do nothing, or count the first entry's bytes for each"),
+            Some(super::NONE),
+        ));
+    }
 }
 
 fn sum(bytes: &[u8]) -> u64 {
@@ -105,6 +111,75 @@ fn sums(device: Device, transport: Transport, inline: bool) -> Outcome {
             let arrived = to.read(head..head + 1000);
             assert_eq!(sum(&arrived), sum(&sent), "{what}");
             assert!(arrived[..len] == sent, "{what}: the order changed");
+        }
+    }
+    Ok(())
+}
+
+/// As much as a request can have, and a little less: the most elements and the most inline bytes of the
+/// device, in one piece and in the most pieces, by either API; what is more is refused.
+fn limits(device: Device) -> Outcome {
+    let (elements, bytes) = device.pick((32, 512), (6, 80));
+    let caps = Caps {
+        send_sge: elements,
+        recv_sge: elements,
+        inline: bytes,
+        ..Caps::default()
+    };
+    let pair = pair(device, Transport::Rc, caps)?;
+    let (elements, bytes) = (elements as usize, bytes as usize);
+    let (from, to) = (pair.bench.memory(1 << 16)?, pair.bench.memory(1 << 16)?);
+    let lists = [
+        // Out of line: bytes, short messages, more than a packet, and an odd end.
+        (false, vec![1; elements]),
+        (false, vec![2000; elements]),
+        (false, vec![1024; elements - 1]),
+        (false, [vec![1; elements - 1], vec![30_001]].concat()),
+        (true, vec![bytes]),
+        (true, vec![bytes - 1]),
+        (
+            true,
+            [vec![bytes - elements + 1], vec![1; elements - 1]].concat(),
+        ),
+        (
+            true,
+            [vec![1; elements - 1], vec![bytes - elements]].concat(),
+        ),
+    ];
+    for (inline, lengths) in lists {
+        for by_draft in [false, true] {
+            let sent = message(lengths.len() as u64, lengths.iter().sum());
+            from.write(0, &sent);
+            to.fill(0);
+            let send = SendWr::send(&from.sges(0, &lengths)).id(1).signaled();
+            let write = SendWr::write(&from.sges(0, &lengths), to.remote(1 << 15)).id(2);
+            let halves = sent.len() <= 1 << 15;
+            let list: Vec<_> = [write.signaled(), send]
+                .into_iter()
+                .skip(usize::from(!halves))
+                .map(|wr| if inline { wr.inline() } else { wr })
+                .collect();
+            let room = if halves { 1 << 15 } else { 1 << 16 };
+            pair.b.qp.post_recv(&[RecvWr::new(1, &[to.sge(0, room)])])?;
+            if by_draft {
+                pair.a.qp.post_draft(&list)?;
+            } else {
+                pair.a.qp.post_send(&list)?;
+            }
+            if inline {
+                from.fill(0);
+            }
+            for wc in pair.a.send_cq.take(list.len())? {
+                wc.ok();
+            }
+            let what = format!("{lengths:?}, inline {inline}, by draft {by_draft}");
+            let received = pair.b.recv_cq.take_one()?.ok();
+            assert_eq!(received.byte_len as usize, sent.len(), "{what}");
+            assert!(to.read(0..sent.len()) == sent, "{what}: sent");
+            if halves {
+                let written = to.read(1 << 15..(1 << 15) + sent.len());
+                assert!(written == sent, "{what}: written");
+            }
         }
     }
     Ok(())
