@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_qp;
-use rdma_core_sys::{ibv_cq, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_state};
+use rdma_core_sys::{ibv_context, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_state};
 
 use crate::announcer;
 use crate::boundary::{pointer, status};
@@ -91,7 +91,7 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
 /// # Errors
 ///
 /// What the kernel says; `EINVAL` without CQs, or if they or the SRQ are not of the PD's context; `ENOMEM`,
-/// `EIO`.
+/// `EIO`. The attributes are as they were then.
 ///
 /// # Safety
 ///
@@ -101,20 +101,47 @@ pub(crate) unsafe fn make<D: Driver>(
     attr: &mut ibv_qp_init_attr,
     send_ops: Option<u64>,
 ) -> Result<*mut ibv_qp> {
-    // SAFETY: a PD of ours, and so its context.
-    let (context, ours) = unsafe { ((*pd).context, Context::of((*pd).context)) };
-    // The kernel sees but a handle, and takes it for that of an object of the PD's context.
-    // SAFETY: the caller's CQs and SRQ, or NULL.
-    let belong = unsafe {
-        let belongs = |cq: *mut ibv_cq| cq.as_ref().is_some_and(|cq| cq.context == context);
-        let srq = attr.srq.as_ref();
-        belongs(attr.send_cq)
-            && belongs(attr.recv_cq)
-            && srq.is_none_or(|srq| srq.context == context)
-    };
-    if !belong {
+    // SAFETY: the caller's PD, and CQs and SRQ or NULL.
+    if unsafe { !belong((*pd).context, attr) } {
         return Err(Errno::EINVAL);
     }
+    let asked = attr.cap;
+    // SAFETY: as above.
+    unsafe { make_of_these::<D>(pd, attr, send_ops) }.inspect_err(|_| attr.cap = asked)
+}
+
+/// Whether there are CQs, and they and the SRQ are of `context`: the kernel sees but a handle, and takes it
+/// for that of an object of the PD's context.
+///
+/// # Safety
+///
+/// `attr` names living objects, or NULL.
+unsafe fn belong(context: *mut ibv_context, attr: &ibv_qp_init_attr) -> bool {
+    // SAFETY: the caller's promise.
+    let [send_cq, recv_cq] = [attr.send_cq, attr.recv_cq].map(|cq| unsafe { cq.as_ref() });
+    // SAFETY: as above.
+    let srq = unsafe { attr.srq.as_ref() };
+    send_cq.is_some_and(|cq| cq.context == context)
+        && recv_cq.is_some_and(|cq| cq.context == context)
+        && srq.is_none_or(|srq| srq.context == context)
+}
+
+/// As [`make`], of objects that belong together.
+///
+/// # Errors
+///
+/// What the kernel says; `ENOMEM`, `EIO`. `attr.cap` says nothing then.
+///
+/// # Safety
+///
+/// As [`make`].
+unsafe fn make_of_these<D: Driver>(
+    pd: *mut ibv_pd,
+    attr: &mut ibv_qp_init_attr,
+    send_ops: Option<u64>,
+) -> Result<*mut ibv_qp> {
+    // SAFETY: a PD of ours, and so its context.
+    let ours = unsafe { Context::of((*pd).context) };
     if attr.cap.max_send_wr == 1 {
         // A silent send leaves the ledger when the kernel has gone on to the one after it.
         attr.cap.max_send_wr = 2;

@@ -10,6 +10,7 @@ use guest::pair::Bench;
 use guest::suite::{Stop, Suite};
 use guest::verbs::{Caps, Context, Cq, Pd, QpInit, Srq, Transport, sys};
 
+use super::qp::sizes;
 use super::table::{Row, Said, Table};
 use super::works;
 
@@ -71,17 +72,15 @@ impl Stage {
             || unsafe { sys::ibv_create_qp(pd.raw(), &raw mut attributes) },
             sys::ibv_destroy_qp,
         );
-        let has = attributes.cap;
-        if said == Said::Done {
-            let enough = has.max_send_wr >= asked.max_send_wr
-                && has.max_recv_wr >= asked.max_recv_wr
-                && has.max_send_sge >= asked.max_send_sge
-                && has.max_recv_sge >= asked.max_recv_sge
-                && has.max_inline_data >= asked.max_inline_data;
-            assert!(
-                enough || !attributes.srq.is_null(),
+        let (asked, has) = (sizes(&asked), sizes(&attributes.cap));
+        match said {
+            Said::Refused(_) => assert_eq!(has, asked, "an answer without a QP"),
+            // A QP on an SRQ has no receives of its own.
+            Said::Done if !attributes.srq.is_null() => {}
+            Said::Done => assert!(
+                has.iter().zip(asked).all(|(has, asked)| *has >= asked),
                 "asked for {asked:?}, has {has:?}"
-            );
+            ),
         }
         said
     }

@@ -65,7 +65,7 @@ impl Stage {
 }
 
 /// The sizes, as numbers.
-fn sizes(cap: &sys::ibv_qp_cap) -> [u32; 5] {
+pub(super) fn sizes(cap: &sys::ibv_qp_cap) -> [u32; 5] {
     [
         cap.max_send_wr,
         cap.max_recv_wr,
