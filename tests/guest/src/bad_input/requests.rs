@@ -5,7 +5,7 @@
 use guest::links::Device;
 use guest::pair::{Bench, Pair};
 use guest::suite::{Outcome, Suite};
-use guest::verbs::{Caps, Mr, QpInit, RecvWr, SendWr, Srq, Transport, sys};
+use guest::verbs::{Caps, Mr, RecvWr, SendWr, Srq, Transport, sys};
 
 use super::{NEGATIVE, assert_works, case, refusal};
 
@@ -35,9 +35,6 @@ pub(super) fn add(suite: &mut Suite) {
             not_of_qp_type(Transport::Ud)
         })
         .beyond_stock(ACCEPTED);
-    suite
-        .case("bad_input/siw/recv_without_sge", recv_without_sge)
-        .beyond_stock("a receive without elements is refused");
 }
 
 /// Why stock rxe fails the cases of opcodes.
@@ -203,29 +200,4 @@ fn not_of_qp_type(transport: Transport) -> Outcome {
         return Ok(());
     }
     assert_works(&pair)
-}
-
-/// A receive without elements takes a message without bytes.
-fn recv_without_sge() -> Outcome {
-    let bench = Bench::open(Device::Siw)?;
-    let (a, own) = (
-        bench.init(Transport::Rc, Caps::default())?,
-        bench.init(Transport::Rc, Caps::default())?,
-    );
-    let srq = Srq::create(&bench.pd, 16, 1)?;
-    let on_srq = QpInit {
-        srq: Some(srq.clone()),
-        ..bench.init(Transport::Rc, Caps::default())?
-    };
-    let pair = Pair::of(bench, a.clone(), own)?;
-    pair.b.qp.post_recv(&[RecvWr::new(1, &[])])?;
-    pair.a.qp.post_send(&[SendWr::send(&[])])?;
-    let received = pair.b.recv_cq.take_one()?.ok();
-    assert_eq!((received.wr_id, received.byte_len), (1, 0));
-    assert_works(&pair)?;
-    let (sender, _receiver) = pair.bench.connect(&a, &on_srq)?;
-    srq.post_recv(&[RecvWr::new(2, &[])])?;
-    sender.post_send(&[SendWr::send(&[])])?;
-    assert_eq!(on_srq.recv_cq.take_one()?.ok().wr_id, 2);
-    Ok(())
 }

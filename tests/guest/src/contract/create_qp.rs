@@ -28,6 +28,7 @@ pub(super) fn add(suite: &mut Suite, device: Device) {
 struct Stage {
     bench: Bench,
     init: QpInit,
+    srq: Arc<Srq>,
     limits: sys::ibv_device_attr,
     /// Of another open file of the device.
     foreign: Foreign,
@@ -53,6 +54,7 @@ impl Stage {
                 srq: Srq::create(&pd, 4, 1)?,
                 pd,
             },
+            srq: Srq::create(&bench.pd, 4, 1)?,
             bench,
             init,
         })
@@ -190,6 +192,17 @@ fn rows(device: Device) -> Vec<Row<Stage>> {
         })
         .beyond_stock(HANDLE),
     ];
+    rows.push(Row::done("on an SRQ", |stage: &Stage| {
+        stage.create(|a| a.srq = stage.srq.raw())
+    }));
+    if device == Device::Rxe {
+        rows.push(Row::done("UD on an SRQ", |stage: &Stage| {
+            stage.create(|a| {
+                a.srq = stage.srq.raw();
+                a.qp_type = sys::IBV_QPT_UD;
+            })
+        }));
+    }
     for (what, qp_type) in [("UC", sys::IBV_QPT_UC), ("UD", sys::IBV_QPT_UD)] {
         let create = move |stage: &Stage| stage.create(|a| a.qp_type = qp_type);
         rows.push(match device {

@@ -12,6 +12,7 @@ mod shared;
 mod signals;
 mod sizes;
 mod waiting;
+mod without_elements;
 mod wrap;
 
 use guest::suite::Suite;
@@ -29,4 +30,5 @@ pub(crate) fn add(suite: &mut Suite) {
     signals::add(suite);
     shared::add(suite);
     waiting::add(suite);
+    without_elements::add(suite);
 }
