@@ -29,10 +29,11 @@ use crate::{cq, pd, qp};
 /// One context's announcer.
 #[derive(Debug)]
 pub(crate) struct Announcer<D: Driver> {
-    pd: *mut ibv_pd,
+    /// By which its events are known.
     cq: *mut ibv_cq,
-    /// What overflows the CQ, where one can be used more than once.
-    clapper: Mutex<Option<Clapper<D>>>,
+    /// What its events are raised with, until it is closed. The lock keeps whoever closes it apart from
+    /// who raises one; no other is held when it is taken.
+    objects: Mutex<Option<Objects<D>>>,
     /// The QPs of whom an event is to tell, one for each CQE that was caused.
     pending: Mutex<VecDeque<Weak<QueuePair<D>>>>,
     /// Its events tell of nobody any more.
@@ -42,10 +43,19 @@ pub(crate) struct Announcer<D: Driver> {
 
 // SAFETY: its objects are its own, and libibverbs' functions may be called from any thread.
 unsafe impl<D: Driver> Send for Announcer<D> {}
-// SAFETY: as above; the pointers do not change.
+// SAFETY: as above; the pointer does not change.
 unsafe impl<D: Driver> Sync for Announcer<D> {}
 
-impl<D: Driver> Announcer<D> {
+/// A CQ that is full, and what overflows it.
+#[derive(Debug)]
+struct Objects<D: Driver> {
+    pd: *mut ibv_pd,
+    cq: *mut ibv_cq,
+    /// Where one can be used more than once.
+    clapper: Option<Clapper<D>>,
+}
+
+impl<D: Driver> Objects<D> {
     /// # Errors
     ///
     /// What the verbs say.
@@ -53,7 +63,7 @@ impl<D: Driver> Announcer<D> {
     /// # Safety
     ///
     /// `context` is an open context of ours.
-    pub(crate) unsafe fn new(context: *mut ibv_context) -> Result<Self> {
+    unsafe fn new(context: *mut ibv_context) -> Result<Self> {
         let made = |object: bool| object.then_some(()).ok_or_else(Errno::last);
         // SAFETY: the caller's context.
         let pd = unsafe { pd::alloc(context) };
@@ -61,26 +71,21 @@ impl<D: Driver> Announcer<D> {
         let mut ours = Self {
             pd,
             cq: ptr::null_mut(),
-            clapper: Mutex::default(),
-            pending: Mutex::default(),
-            retired: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
+            clapper: None,
         };
         // SAFETY: as above.
         ours.cq = unsafe { cq::create_with_room::<D>(context, 1, 1, ptr::null_mut(), 0) };
         made(!ours.cq.is_null())?;
         if !D::MARKS_AHEAD {
             // SAFETY: our CQ, which goes after it.
-            *lock(&ours.clapper) = Some(unsafe { Clapper::new(ours.cq) }?);
+            ours.clapper = Some(unsafe { Clapper::new(ours.cq) }?);
         }
-        // The first fills the CQ.
-        ours.strike();
         Ok(ours)
     }
 
     /// Causes one CQE.
     fn strike(&self) {
-        if let Some(clapper) = &*lock(&self.clapper) {
+        if let Some(clapper) = &self.clapper {
             clapper.strike();
             return;
         }
@@ -91,6 +96,50 @@ impl<D: Driver> Announcer<D> {
             if !qp.is_null() {
                 qp::destroy::<D>(qp);
             }
+        }
+    }
+}
+
+impl<D: Driver> Drop for Objects<D> {
+    fn drop(&mut self) {
+        drop(self.clapper.take());
+        // SAFETY: both are ours alone, and the CQ's last user is gone. What their verbs say cannot be helped.
+        unsafe {
+            if !self.cq.is_null() {
+                cq::destroy::<D>(self.cq);
+            }
+            pd::dealloc(self.pd);
+        }
+    }
+}
+
+impl<D: Driver> Announcer<D> {
+    /// # Errors
+    ///
+    /// What the verbs say.
+    ///
+    /// # Safety
+    ///
+    /// `context` is an open context of ours.
+    pub(crate) unsafe fn new(context: *mut ibv_context) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        let objects = unsafe { Objects::new(context) }?;
+        // The first fills the CQ.
+        objects.strike();
+        Ok(Self {
+            cq: objects.cq,
+            objects: Mutex::new(Some(objects)),
+            pending: Mutex::default(),
+            retired: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Causes one CQE; nothing if it was closed meanwhile, when whoever did so announces anew what was
+    /// pending.
+    fn strike(&self) {
+        if let Some(objects) = &*lock(&self.objects) {
+            objects.strike();
         }
     }
 
@@ -144,18 +193,11 @@ impl<D: Driver> Announcer<D> {
     /// Destroys its objects. libibverbs waits in there until the events that were read are
     /// acknowledged, which the hook does at once.
     pub(crate) fn close(&self) {
-        // Relaxed: only to do it once.
-        if self.closed.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        // SAFETY: all three are ours alone, closed once, and those above depend on those below. What
-        // their verbs say cannot be helped.
-        unsafe {
-            drop(lock(&self.clapper).take());
-            if !self.cq.is_null() {
-                cq::destroy::<D>(self.cq);
-            }
-            pd::dealloc(self.pd);
+        let objects = lock(&self.objects).take();
+        if objects.is_some() {
+            drop(objects);
+            // Relaxed: whoever looks lets go of it, and of nothing else.
+            self.closed.store(true, Ordering::Relaxed);
         }
     }
 

@@ -5,7 +5,8 @@
 //! Order: a QP's life, an SRQ's claims, a CQ (one at a time), a QP's send queue, its receive queue, an SRQ. System
 //! calls that change a QP are made under the lock of its life; none is made under that of a CQ, but by
 //! `ibv_resize_cq`: nobody may read the CQ between the kernel's copy of the ring and our mapping of it. The
-//! lists of QPs and of pending events have locks under which no other is taken.
+//! lists of QPs and of pending events have locks under which no other is taken; an announcer's objects are locked
+//! before all others.
 //!
 //! Under ThreadSanitizer (`--cfg tsan`) they are those of another crate, compiled with it: the standard library's
 //! comes compiled without, and where threads have to wait for one its order would not be seen.
