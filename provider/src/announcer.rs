@@ -207,12 +207,6 @@ impl<D: Driver> Announcer<D> {
     }
 }
 
-impl<D: Driver> Drop for Announcer<D> {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
 /// Has an event raised that will tell of `pair`. No lock is held.
 pub(crate) fn announce<D: Driver>(pair: &QueuePair<D>) {
     let Some(me) = pair.arc() else { return };

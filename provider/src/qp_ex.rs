@@ -12,6 +12,7 @@ use crate::boundary::pointer;
 use crate::context::Context;
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
+use crate::pd::Domain;
 use crate::{qp, wr_post};
 
 /// The attributes that are looked at: those that librxe has too (rdma-core v44.0, v64.0 `rxe.c:
@@ -55,7 +56,7 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
 ///
 /// # Safety
 ///
-/// An open context of the driver's.
+/// An open context of the driver's, and a PD of ours or NULL.
 unsafe fn send_ops<D: Driver>(
     context: *mut ibv_context,
     attr: &ibv_qp_init_attr_ex,
@@ -66,10 +67,11 @@ unsafe fn send_ops<D: Driver>(
     {
         return Err(Errno::EOPNOTSUPP);
     }
-    // SAFETY: the caller's PD, if it is not NULL.
-    if !has(IBV_QP_INIT_ATTR_PD) || attr.pd.is_null() || unsafe { (*attr.pd).context } != context {
+    if !has(IBV_QP_INIT_ATTR_PD) {
         return Err(Errno::EINVAL);
     }
+    // SAFETY: NULL or the caller's PD.
+    drop(unsafe { Domain::named(attr.pd, context) }?);
     if !has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
         return Ok(None);
     }

@@ -10,6 +10,7 @@ use rdma_core_sys::{
 use crate::boundary::pointer;
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
+use crate::pd::Domain;
 use crate::srq;
 
 /// `ibv_create_srq_ex`(3), for which libibverbs calls `create` if a PD and the basic type are all that is added.
@@ -50,16 +51,17 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
 ///
 /// # Safety
 ///
-/// A PD, if it is not NULL.
+/// The PD is NULL or of ours.
 unsafe fn inspect(context: *mut ibv_context, attr: &ibv_srq_init_attr_ex) -> Result<()> {
     let has = |attribute| attr.comp_mask & attribute != 0;
     if attr.comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED {
         return Err(Errno::EOPNOTSUPP);
     }
-    // SAFETY: the caller's promise.
-    if !has(IBV_SRQ_INIT_ATTR_PD) || attr.pd.is_null() || unsafe { (*attr.pd).context } != context {
+    if !has(IBV_SRQ_INIT_ATTR_PD) {
         return Err(Errno::EINVAL);
     }
+    // SAFETY: the caller's promise.
+    drop(unsafe { Domain::named(attr.pd, context) }?);
     if has(IBV_SRQ_INIT_ATTR_TYPE) && attr.srq_type != IBV_SRQT_BASIC {
         return Err(Errno::EOPNOTSUPP);
     }

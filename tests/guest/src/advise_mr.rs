@@ -5,13 +5,12 @@
 use guest::links::Device;
 use guest::pair::Bench;
 use guest::suite::{Outcome, Suite};
+use guest::verbs::errno;
 
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        suite.case(format!("advise_mr/{device}/unsupported"), move || {
-            unsupported(device)
-        });
+        suite.on("advise_mr", device, "unsupported", unsupported);
     }
 }
 
@@ -25,8 +24,7 @@ fn unsupported(device: Device) -> Outcome {
             let said = bench
                 .pd
                 .advise_mr(advice, flags, &[memory.sge(0, 4096), memory.sge(8, 8)]);
-            let errno = said.err().and_then(|error| error.raw_os_error());
-            assert_eq!(errno, Some(libc::EOPNOTSUPP), "{advice}, {flags}");
+            assert_eq!(errno(said), Some(libc::EOPNOTSUPP), "{advice}, {flags}");
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use guest::death::Death;
 use guest::links::Device;
 use guest::roll::patience;
 use guest::scene::{Plan, Scene};
-use guest::suite::{Case, Outcome, Stop, Suite};
+use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{AsyncEvent, Context, CqEvent, SendWr, readable, set_nonblocking, sys};
 
 /// How long to look for something that must not happen.
@@ -28,35 +28,51 @@ const LATE: &str = "a receive that is posted to a dead QP never completes";
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "nonblocking_async_events", nonblocking).beyond_stock(MISSING);
-        case(suite, device, "one_of_many_threads", one_of_many).beyond_stock(MISSING);
-        case(
-            suite,
-            device,
-            "nonblocking_cq_events",
-            nonblocking_cq_events,
-        )
-        .beyond_stock(LATE);
-        case(suite, device, "cq_waits_for_acks", cq_waits_for_acks).beyond_stock(LATE);
-        case(
-            suite,
+        suite
+            .on(
+                "event_semantics",
+                device,
+                "nonblocking_async_events",
+                nonblocking,
+            )
+            .beyond_stock(MISSING);
+        suite
+            .on(
+                "event_semantics",
+                device,
+                "one_of_many_threads",
+                one_of_many,
+            )
+            .beyond_stock(MISSING);
+        suite
+            .on(
+                "event_semantics",
+                device,
+                "nonblocking_cq_events",
+                nonblocking_cq_events,
+            )
+            .beyond_stock(LATE);
+        suite
+            .on(
+                "event_semantics",
+                device,
+                "cq_waits_for_acks",
+                cq_waits_for_acks,
+            )
+            .beyond_stock(LATE);
+        suite.on(
+            "event_semantics",
             device,
             "cq_error_waits_for_ack",
             cq_error_waits_for_ack,
         );
-        case(suite, device, "srq_waits_for_ack", srq_waits_for_ack);
+        suite.on(
+            "event_semantics",
+            device,
+            "srq_waits_for_ack",
+            srq_waits_for_ack,
+        );
     }
-}
-
-fn case<'s>(
-    suite: &'s mut Suite,
-    device: Device,
-    name: &str,
-    run: fn(Device) -> Outcome,
-) -> &'s mut Case {
-    suite.case(format!("event_semantics/{device}/{name}"), move || {
-        run(device)
-    })
 }
 
 fn is_nothing(error: &io::Error) -> bool {

@@ -8,7 +8,7 @@ use guest::links::Device;
 use guest::pair::{Bench, Pair, QKEY, Retry};
 use guest::roll::{LineId, Roll, patience, wr_id};
 use guest::scene::{DEPTH, Plan, SMALL, Scene};
-use guest::suite::{Case, Outcome, Stop, Suite};
+use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Ah, BadWr, Caps, Qp, RecvWr, Refused, SendWr, Transport, sys};
 
 /// The fault of both stock providers.
@@ -25,31 +25,58 @@ const ENDLESS: &str =
 pub(crate) fn add(suite: &mut Suite) {
     for device in Device::ALL {
         let on_siw = device.pick(None, Some(IGNORED));
-        case(suite, device, "recvs", recvs).beyond_stock(NO_DOORBELL);
-        case(suite, device, "sends", sends).beyond_stock(on_siw);
-        case(suite, device, "send_lists", send_lists).beyond_stock(device.pick(
-            Some("6.1: a list of as many entries as the ring has hides its doorbell"),
-            Some(IGNORED),
-        ));
-        case(suite, device, "one_by_one", one_by_one).beyond_stock(NO_DOORBELL);
-        case(suite, device, "recvs_to_the_depth", recvs_to_the_depth).beyond_stock(NO_DOORBELL);
-        case(suite, device, "sends_to_the_depth", sends_to_the_depth)
+        suite
+            .on("flush_late", device, "recvs", recvs)
+            .beyond_stock(NO_DOORBELL);
+        suite
+            .on("flush_late", device, "sends", sends)
+            .beyond_stock(on_siw);
+        suite
+            .on("flush_late", device, "send_lists", send_lists)
+            .beyond_stock(device.pick(
+                Some("6.1: a list of as many entries as the ring has hides its doorbell"),
+                Some(IGNORED),
+            ));
+        suite
+            .on("flush_late", device, "one_by_one", one_by_one)
+            .beyond_stock(NO_DOORBELL);
+        suite
+            .on(
+                "flush_late",
+                device,
+                "recvs_to_the_depth",
+                recvs_to_the_depth,
+            )
+            .beyond_stock(NO_DOORBELL);
+        suite
+            .on(
+                "flush_late",
+                device,
+                "sends_to_the_depth",
+                sends_to_the_depth,
+            )
             .beyond_stock(device.pick(ENDLESS, IGNORED));
-        case(suite, device, "behind_outstanding", behind_outstanding).beyond_stock(NO_DOORBELL);
-        case(suite, device, "bad_among_good", bad_among_good).beyond_stock(NO_DOORBELL);
-        case(suite, device, "never_connected", never_connected).beyond_stock(NO_DOORBELL);
+        suite
+            .on(
+                "flush_late",
+                device,
+                "behind_outstanding",
+                behind_outstanding,
+            )
+            .beyond_stock(NO_DOORBELL);
+        suite
+            .on("flush_late", device, "bad_among_good", bad_among_good)
+            .beyond_stock(NO_DOORBELL);
+        suite
+            .on("flush_late", device, "never_connected", never_connected)
+            .beyond_stock(NO_DOORBELL);
     }
-    case(suite, Device::Rxe, "uc", |_| of(Transport::Uc)).beyond_stock(NO_DOORBELL);
-    case(suite, Device::Rxe, "ud", |_| of(Transport::Ud)).beyond_stock(NO_DOORBELL);
-}
-
-fn case<'s>(
-    suite: &'s mut Suite,
-    device: Device,
-    name: &str,
-    run: fn(Device) -> Outcome,
-) -> &'s mut Case {
-    suite.case(format!("flush_late/{device}/{name}"), move || run(device))
+    suite
+        .on("flush_late", Device::Rxe, "uc", |_| of(Transport::Uc))
+        .beyond_stock(NO_DOORBELL);
+    suite
+        .on("flush_late", Device::Rxe, "ud", |_| of(Transport::Ud))
+        .beyond_stock(NO_DOORBELL);
 }
 
 /// A QP that was connected, had nothing to do, and is dead.

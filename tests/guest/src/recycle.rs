@@ -9,7 +9,7 @@ use guest::links::Device;
 use guest::pair::{Bench, Retry};
 use guest::roll::{LineId, Roll};
 use guest::scene::SMALL;
-use guest::suite::{Case, Outcome, Stop, Suite};
+use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Caps, Cq, Mr, Qp, QpInit, RecvWr, SendWr, Srq, Transport, sys};
 
 /// The fault of both stock providers.
@@ -17,27 +17,30 @@ const STALE: &str = "completions stay in the CQ when their QP goes";
 
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
-    case(suite, Device::Rxe, "reset_unacked", reset_unacked)
+    suite
+        .on("recycle", Device::Rxe, "reset_unacked", reset_unacked)
         .beyond_stock("6.12: the requester walks over what was posted before the reset");
-    case(suite, Device::Rxe, "reset_unpolled", reset_unpolled).beyond_stock(STALE);
-    case(suite, Device::Rxe, "reset_by_err", reset_by_err).beyond_stock(STALE);
-    case(suite, Device::Siw, "reset", reset).beyond_stock("the kernel ignores the move");
+    suite
+        .on("recycle", Device::Rxe, "reset_unpolled", reset_unpolled)
+        .beyond_stock(STALE);
+    suite
+        .on("recycle", Device::Rxe, "reset_by_err", reset_by_err)
+        .beyond_stock(STALE);
+    suite
+        .on("recycle", Device::Siw, "reset", reset)
+        .beyond_stock("the kernel ignores the move");
     for device in Device::ALL {
-        case(suite, device, "destroy_unpolled", destroy_unpolled).beyond_stock(STALE);
-        case(suite, device, "next_qp", next_qp).beyond_stock(STALE);
-        case(suite, device, "cq_in_use", cq_in_use)
+        suite
+            .on("recycle", device, "destroy_unpolled", destroy_unpolled)
+            .beyond_stock(STALE);
+        suite
+            .on("recycle", device, "next_qp", next_qp)
+            .beyond_stock(STALE);
+        suite
+            .on("recycle", device, "cq_in_use", cq_in_use)
             .beyond_stock(device.pick(None, Some("it unmaps the CQ before it asks the kernel")));
-        case(suite, device, "srq_in_use", srq_in_use);
+        suite.on("recycle", device, "srq_in_use", srq_in_use);
     }
-}
-
-fn case<'s>(
-    suite: &'s mut Suite,
-    device: Device,
-    name: &str,
-    run: fn(Device) -> Outcome,
-) -> &'s mut Case {
-    suite.case(format!("recycle/{device}/{name}"), move || run(device))
 }
 
 /// QPs that share one CQ, and the roll of what they do.

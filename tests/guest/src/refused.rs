@@ -9,7 +9,7 @@ use guest::links::Device;
 use guest::pair::Bench;
 use guest::roll::{LineId, Roll, patience, wr_id};
 use guest::scene::SMALL;
-use guest::suite::{Case, Outcome, Stop, Suite};
+use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{BadWr, Caps, Mr, Qp, QpInit, RecvWr, Refused, SendWr, Transport, sys};
 
 /// The fault of both stock providers.
@@ -18,25 +18,22 @@ const KEPT: &str = "the refused send stays in the ring";
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "sends_then_rts", sends_then_rts).beyond_stock(KEPT);
-        case(suite, device, "sends_then_err", sends_then_err).beyond_stock(KEPT);
-        case(suite, device, "bad_among_good", bad_among_good)
+        suite
+            .on("refused", device, "sends_then_rts", sends_then_rts)
+            .beyond_stock(KEPT);
+        suite
+            .on("refused", device, "sends_then_err", sends_then_err)
+            .beyond_stock(KEPT);
+        suite
+            .on("refused", device, "bad_among_good", bad_among_good)
             .beyond_stock(device.pick(None, Some("the doorbell's success hides the refusal")));
-        case(suite, device, "recvs_in_init", recvs_in_init);
+        suite.on("refused", device, "recvs_in_init", recvs_in_init);
     }
-    case(suite, Device::Rxe, "recvs_in_reset", recvs_in_reset);
-    case(suite, Device::Rxe, "sqd_then_rts", sqd_then_rts)
+    suite.on("refused", Device::Rxe, "recvs_in_reset", recvs_in_reset);
+    suite
+        .on("refused", Device::Rxe, "sqd_then_rts", sqd_then_rts)
         .beyond_stock("6.1: nobody starts what was posted in SQD");
-    case(suite, Device::Rxe, "sqd_then_err", sqd_then_err);
-}
-
-fn case<'s>(
-    suite: &'s mut Suite,
-    device: Device,
-    name: &str,
-    run: fn(Device) -> Outcome,
-) -> &'s mut Case {
-    suite.case(format!("refused/{device}/{name}"), move || run(device))
+    suite.on("refused", Device::Rxe, "sqd_then_err", sqd_then_err);
 }
 
 /// What the cases of this theme are made from.

@@ -12,8 +12,8 @@ use guest::links::Device;
 use guest::pair::Bench;
 use guest::scene::{Plan, SMALL, Scene};
 use guest::sleeper::{Bed, Sleeper};
-use guest::suite::{Case, Outcome, Stop, Suite};
-use guest::verbs::{PATIENCE, SendWr};
+use guest::suite::{Outcome, Stop, Suite};
+use guest::verbs::{PATIENCE, SendWr, errno};
 
 /// What libsiw lacks.
 const NONE: &str = "libsiw has no ibv_resize_cq";
@@ -31,25 +31,27 @@ const PLAN: Plan = Plan {
 pub(crate) fn add(suite: &mut Suite) {
     for device in Device::ALL {
         let beyond = device.pick(None, Some(NONE));
-        case(suite, device, "sizes", sizes).beyond_stock(beyond);
-        case(suite, device, "out_of_range", out_of_range).beyond_stock(beyond);
-        case(suite, device, "below_unread", below_unread).beyond_stock(beyond);
-        case(suite, device, "flush_due", flush_due)
+        suite
+            .on("resize_cq", device, "sizes", sizes)
+            .beyond_stock(beyond);
+        suite
+            .on("resize_cq", device, "out_of_range", out_of_range)
+            .beyond_stock(beyond);
+        suite
+            .on("resize_cq", device, "below_unread", below_unread)
+            .beyond_stock(beyond);
+        suite
+            .on("resize_cq", device, "flush_due", flush_due)
             .beyond_stock("a receive that is posted to a dead QP never completes");
-        case(suite, device, "sleeper", sleeper).beyond_stock(beyond);
+        suite
+            .on("resize_cq", device, "sleeper", sleeper)
+            .beyond_stock(beyond);
     }
-    case(suite, Device::Rxe, "unread_survive", unread_survive);
-    case(suite, Device::Rxe, "while_polled", while_polled).within(60);
-    case(suite, Device::Siw, "no_room", no_room);
-}
-
-fn case<'s>(
-    suite: &'s mut Suite,
-    device: Device,
-    name: &str,
-    run: fn(Device) -> Outcome,
-) -> &'s mut Case {
-    suite.case(format!("resize_cq/{device}/{name}"), move || run(device))
+    suite.on("resize_cq", Device::Rxe, "unread_survive", unread_survive);
+    suite
+        .on("resize_cq", Device::Rxe, "while_polled", while_polled)
+        .within(60);
+    suite.on("resize_cq", Device::Siw, "no_room", no_room);
 }
 
 fn victim(device: Device) -> Result<Scene, Stop> {
@@ -93,8 +95,8 @@ fn out_of_range(device: Device) -> Outcome {
     let cq = &scene.victim.recv_cq;
     let entries = cq.entries();
     for size in [0, -1, i32::MIN, max + 1, i32::MAX] {
-        let errno = cq.resize(size).err().and_then(|error| error.raw_os_error());
-        assert_eq!(errno, Some(libc::EINVAL), "{size} entries");
+        let said = errno(cq.resize(size));
+        assert_eq!(said, Some(libc::EINVAL), "{size} entries");
         assert_eq!(cq.entries(), entries);
     }
     if device == Device::Rxe {
@@ -146,8 +148,8 @@ fn below_unread(device: Device) -> Outcome {
     }
     let entries = cq.entries();
     for size in [1, 10, 19] {
-        let errno = cq.resize(size).err().and_then(|error| error.raw_os_error());
-        assert_eq!(errno, Some(libc::EINVAL), "{size} entries for 20 unread");
+        let said = errno(cq.resize(size));
+        assert_eq!(said, Some(libc::EINVAL), "{size} entries for 20 unread");
         assert_eq!(cq.entries(), entries);
     }
     cq.resize(20)?;
@@ -243,8 +245,8 @@ fn no_room(device: Device) -> Outcome {
     let scene = victim(device)?;
     let cq = &scene.victim.recv_cq;
     let entries = cq.entries();
-    let errno = cq.resize(4096).err().and_then(|error| error.raw_os_error());
-    assert_eq!(errno, Some(libc::EOPNOTSUPP));
+    let said = errno(cq.resize(4096));
+    assert_eq!(said, Some(libc::EOPNOTSUPP));
     assert_eq!(cq.entries(), entries);
     scene.post_recvs(20)?;
     Death::ModifyErr.inflict(&scene, 0)?;

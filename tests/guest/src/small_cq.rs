@@ -11,7 +11,7 @@ use guest::death::Death;
 use guest::events::{SILENCE, next_event};
 use guest::links::Device;
 use guest::scene::{Plan, SMALL, Scene};
-use guest::suite::{Case, Outcome, Stop, Suite};
+use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Caps, QpInit, SendWr, Transport, sys};
 
 /// Requests in each queue: more than fit into the CQ, however generously a provider rounds up what it
@@ -31,10 +31,18 @@ const LOST: &str = "what the kernel drops when the CQ is full is lost";
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "recvs_at_death", recvs_at_death).beyond_stock(LOST);
-        case(suite, device, "sends_at_death", sends_at_death).beyond_stock(LOST);
-        case(suite, device, "both_on_one_cq", both_on_one).beyond_stock(LOST);
-        case(suite, device, "late", late).beyond_stock(LOST);
+        suite
+            .on("small_cq", device, "recvs_at_death", recvs_at_death)
+            .beyond_stock(LOST);
+        suite
+            .on("small_cq", device, "sends_at_death", sends_at_death)
+            .beyond_stock(LOST);
+        suite
+            .on("small_cq", device, "both_on_one_cq", both_on_one)
+            .beyond_stock(LOST);
+        suite
+            .on("small_cq", device, "late", late)
+            .beyond_stock(LOST);
         for ending in Ending::ALL {
             let name = |what| format!("small_cq/{device}/{what}/{}", ending.name());
             suite
@@ -47,18 +55,11 @@ pub(crate) fn add(suite: &mut Suite) {
                 .case(name("sends"), move || sends(device, ending))
                 .beyond_stock(LOST);
         }
-        case(suite, device, "events_unread", events_unread);
+        suite.on("small_cq", device, "events_unread", events_unread);
     }
-    case(suite, Device::Rxe, "resized", resized).beyond_stock(LOST);
-}
-
-fn case<'s>(
-    suite: &'s mut Suite,
-    device: Device,
-    name: &str,
-    run: fn(Device) -> Outcome,
-) -> &'s mut Case {
-    suite.case(format!("small_cq/{device}/{name}"), move || run(device))
+    suite
+        .on("small_cq", Device::Rxe, "resized", resized)
+        .beyond_stock(LOST);
 }
 
 fn victim(device: Device) -> Result<Scene, Stop> {

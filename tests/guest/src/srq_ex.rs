@@ -7,7 +7,7 @@ use std::ptr;
 use guest::links::Device;
 use guest::pair::{Bench, Pair};
 use guest::suite::{Outcome, Suite};
-use guest::verbs::{Caps, QpInit, RecvWr, SendWr, Srq, Transport, sys};
+use guest::verbs::{Caps, QpInit, RecvWr, SendWr, Srq, Transport, errno, sys};
 
 /// What libsiw lacks.
 const NONE: &str = "libsiw has no ibv_create_srq_ex";
@@ -27,7 +27,7 @@ pub(crate) fn add(suite: &mut Suite) {
             })
             .beyond_stock(device.pick(Some("librxe forgets srq_context"), Some(NONE)));
         suite
-            .case(format!("srq_ex/{device}/refused"), move || refused(device))
+            .on("srq_ex", device, "refused", refused)
             .beyond_stock(device.pick(Some(FOLLOWED), Some(NONE)));
     }
 }
@@ -127,12 +127,11 @@ const WRONG: &[Wrong] = &[
 /// Nothing is left of what is refused: the PD, which it would keep, can be deallocated.
 fn refused(device: Device) -> Outcome {
     let bench = Bench::open_directly(device)?;
-    for (what, errno, change) in WRONG {
+    for (what, wanted, change) in WRONG {
         let mut attributes = attributes(&bench, PD);
         change(&mut attributes);
         let made = Srq::create_ex(&bench.pd, &mut attributes);
-        let said = made.err().and_then(|error| error.raw_os_error());
-        assert_eq!(said, Some(*errno), "{what}");
+        assert_eq!(errno(made), Some(*wanted), "{what}");
     }
     Ok(())
 }

@@ -6,6 +6,8 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
+use crate::links::Device;
+
 /// Time that a case has unless it asks for another.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -110,5 +112,16 @@ impl Suite {
         });
         let last = self.cases.len() - 1;
         &mut self.cases[last]
+    }
+
+    /// Adds a case that is run on `device`, `THEME/DEVICE/NAME`.
+    pub fn on(
+        &mut self,
+        theme: &str,
+        device: Device,
+        name: &str,
+        run: impl Fn(Device) -> Outcome + 'static,
+    ) -> &mut Case {
+        self.case(format!("{theme}/{device}/{name}"), move || run(device))
     }
 }

@@ -8,7 +8,7 @@ use guest::pair::{Bench, Pair};
 use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{BadWr, Caps, QpInit, RecvWr, Refused, SendWr, Srq, Transport};
 
-use super::{NEGATIVE, assert_works, case};
+use super::{NEGATIVE, assert_works};
 
 /// Entries that each queue is created with; the driver may round it up.
 const DEPTH: u32 = 16;
@@ -19,10 +19,15 @@ const FLOOD: u64 = 200;
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
         let on_siw = device.pick(None, Some(NEGATIVE));
-        case(suite, device, "full_send_queue", send)
+        suite
+            .on("bad_input", device, "full_send_queue", send)
             .beyond_stock(device.pick(None, Some("the doorbell's success hides the refusal")));
-        case(suite, device, "full_recv_queue", recv).beyond_stock(on_siw);
-        case(suite, device, "full_srq", srq).beyond_stock(on_siw);
+        suite
+            .on("bad_input", device, "full_recv_queue", recv)
+            .beyond_stock(on_siw);
+        suite
+            .on("bad_input", device, "full_srq", srq)
+            .beyond_stock(on_siw);
     }
 }
 

@@ -7,19 +7,25 @@ use guest::pair::{Bench, Pair};
 use guest::suite::{Outcome, Suite};
 use guest::verbs::{BadWr, Caps, Mr, QpInit, RecvWr, SendWr, Srq, Transport};
 
-use super::{NEGATIVE, assert_works, case, refusal};
+use super::{NEGATIVE, assert_works, refusal};
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
         let on_siw = device.pick(None, Some(NEGATIVE));
-        case(suite, device, "empty_list", empty);
-        case(suite, device, "third_send_bad", third_send)
+        suite.on("bad_input", device, "empty_list", empty);
+        suite
+            .on("bad_input", device, "third_send_bad", third_send)
             .beyond_stock(device.pick(None, Some("the doorbell's success hides the refusal")));
-        case(suite, device, "third_recv_bad", third_recv).beyond_stock(on_siw);
-        case(suite, device, "third_srq_recv_bad", third_srq).beyond_stock(on_siw);
-        case(suite, device, "recv_on_srq_qp", recv_on_srq_qp)
+        suite
+            .on("bad_input", device, "third_recv_bad", third_recv)
+            .beyond_stock(on_siw);
+        suite
+            .on("bad_input", device, "third_srq_recv_bad", third_srq)
+            .beyond_stock(on_siw);
+        suite
+            .on("bad_input", device, "recv_on_srq_qp", recv_on_srq_qp)
             .beyond_stock(device.pick("bad_wr is null", "the process dies of a division by zero"));
-        case(suite, device, "poll_for_nothing", poll);
+        suite.on("bad_input", device, "poll_for_nothing", poll);
     }
 }
 

@@ -8,10 +8,9 @@ mod lists;
 mod requests;
 mod states;
 
-use guest::links::Device;
 use guest::pair::Pair;
 use guest::payload::message;
-use guest::suite::{Case, Outcome, Suite};
+use guest::suite::{Outcome, Suite};
 use guest::verbs::{BadWr, RecvWr, Refused, SendWr};
 
 /// Adds the cases of this theme.
@@ -23,15 +22,6 @@ pub(crate) fn add(suite: &mut Suite) {
 }
 
 /// Adds the case `name` of this theme.
-fn case<'s>(
-    suite: &'s mut Suite,
-    device: Device,
-    name: &str,
-    run: fn(Device) -> Outcome,
-) -> &'s mut Case {
-    suite.case(format!("bad_input/{device}/{name}"), move || run(device))
-}
-
 /// Why stock siw fails every case of a refused request, whatever else it does.
 const NEGATIVE: &str = "the errno is negative";
 

@@ -7,16 +7,25 @@ use guest::pair::{Bench, Pair};
 use guest::suite::{Outcome, Suite};
 use guest::verbs::{Caps, Mr, RecvWr, SendWr, Srq, Transport, sys};
 
-use super::{NEGATIVE, assert_works, case, refusal};
+use super::{NEGATIVE, assert_works, refusal};
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
         let on_siw = device.pick(None, Some(NEGATIVE));
-        case(suite, device, "too_many_sges", too_many_sges).beyond_stock(on_siw);
-        case(suite, device, "srq_too_many_sges", srq_too_many_sges).beyond_stock(on_siw);
-        case(suite, device, "inline_too_long", inline).beyond_stock(on_siw);
-        case(suite, device, "negative_num_sge", negative).beyond_stock(on_siw);
-        case(suite, device, "unknown_opcode", unknown_opcode)
+        suite
+            .on("bad_input", device, "too_many_sges", too_many_sges)
+            .beyond_stock(on_siw);
+        suite
+            .on("bad_input", device, "srq_too_many_sges", srq_too_many_sges)
+            .beyond_stock(on_siw);
+        suite
+            .on("bad_input", device, "inline_too_long", inline)
+            .beyond_stock(on_siw);
+        suite
+            .on("bad_input", device, "negative_num_sge", negative)
+            .beyond_stock(on_siw);
+        suite
+            .on("bad_input", device, "unknown_opcode", unknown_opcode)
             .beyond_stock(device.pick(ACCEPTED, NEGATIVE));
     }
     suite

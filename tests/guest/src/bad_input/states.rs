@@ -7,13 +7,15 @@ use guest::pair::{Bench, End, Pair};
 use guest::suite::{Outcome, Suite};
 use guest::verbs::{Caps, Qp, RecvWr, SendWr, Transport};
 
-use super::{assert_works, case, refusal};
+use super::{assert_works, refusal};
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "send_before_rts", send_before_rts)
+        suite
+            .on("bad_input", device, "send_before_rts", send_before_rts)
             .beyond_stock("the refused request stays in the ring");
-        case(suite, device, "recv_in_reset", recv_in_reset)
+        suite
+            .on("bad_input", device, "recv_in_reset", recv_in_reset)
             .beyond_stock(device.pick("bad_wr is null", "the request is accepted"));
     }
 }

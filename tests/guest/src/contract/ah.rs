@@ -8,13 +8,13 @@ use guest::suite::Suite;
 use guest::verbs::{route_to, sys};
 
 use super::table::{Row, Said, Table};
-use super::{bench, works};
+use super::works;
 
 pub(super) fn add(suite: &mut Suite, device: Device) {
     Table {
         verb: "create_ah",
         device,
-        stage: bench,
+        stage: Bench::open,
         rows: match device {
             Device::Rxe => on_rxe,
             Device::Siw => |_| {

@@ -12,7 +12,7 @@ use guest::suite::{Stop, Suite};
 use guest::verbs::{CompChannel, Cq, PATIENCE, Transport, sys};
 
 use super::table::{Row, Said, Table};
-use super::{bench, pair_works, works};
+use super::{pair_works, works};
 
 pub(super) fn add(suite: &mut Suite, device: Device) {
     Table {
@@ -113,7 +113,7 @@ struct Stage {
 
 impl Stage {
     fn set(device: Device) -> Result<Self, Stop> {
-        let bench = bench(device)?;
+        let bench = Bench::open(device)?;
         let channel = CompChannel::create(&bench.context)?;
         Ok(Self {
             max: bench.context.limits()?.max_cqe,
@@ -176,8 +176,7 @@ fn create_rows(_: Device) -> Vec<Row<Stage>> {
 }
 
 fn destroy(cq: &Cq) -> Said {
-    let refused = cq.destroy_in_use();
-    Said::Refused(refused.raw_os_error().unwrap_or(0))
+    Said::failed(&cq.destroy_in_use())
 }
 
 /// Polls a CQ that has nothing.

@@ -21,7 +21,7 @@ mod table;
 
 use guest::links::Device;
 use guest::pair::{Bench, Pair};
-use guest::suite::{Outcome, Stop, Suite};
+use guest::suite::{Outcome, Suite};
 use guest::verbs::{Caps, RecvWr, SendWr, Transport};
 
 /// Adds the cases of this theme.
@@ -38,11 +38,6 @@ pub(crate) fn add(suite: &mut Suite) {
         mw::add(suite, device);
         ah::add(suite, device);
     }
-}
-
-/// What most tables are made on: an open device with a PD.
-fn bench(device: Device) -> Result<Bench, Stop> {
-    Bench::open(device)
 }
 
 /// A message arrives, once: the device, and what `bench` has, works.

@@ -11,7 +11,7 @@ use guest::suite::{Stop, Suite};
 use guest::verbs::{Mr, sys};
 
 use super::table::{Row, Said, Table};
-use super::{bench, works};
+use super::works;
 
 const LOCAL: u32 = sys::IBV_ACCESS_LOCAL_WRITE;
 const PAGE: usize = 4096;
@@ -60,7 +60,7 @@ struct Stage {
 
 impl Stage {
     fn set(device: Device) -> Result<Self, Stop> {
-        let bench = bench(device)?;
+        let bench = Bench::open(device)?;
         let mr = bench.memory(4 * PAGE)?;
         let (flags, file) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
         // SAFETY: a fresh mapping at an address of the kernel's choice.

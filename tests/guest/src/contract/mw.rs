@@ -10,13 +10,13 @@ use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Caps, Mr, Mw, Qp, Remote, SendWr, Transport, sys};
 
 use super::table::{Row, Said, Table};
-use super::{bench, works};
+use super::works;
 
 pub(super) fn add(suite: &mut Suite, device: Device) {
     Table {
         verb: "alloc_mw",
         device,
-        stage: bench,
+        stage: Bench::open,
         rows: alloc_rows,
         works,
     }

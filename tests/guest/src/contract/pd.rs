@@ -12,13 +12,13 @@ use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Ah, Caps, Mr, Mw, Pd, Qp, Srq, Transport, sys};
 
 use super::table::{Row, Said, Table};
-use super::{bench, works};
+use super::works;
 
 pub(super) fn add(suite: &mut Suite, device: Device) {
     Table {
         verb: "alloc_pd",
         device,
-        stage: bench,
+        stage: Bench::open,
         rows: |_| vec![Row::done("a PD", alloc)],
         works,
     }
@@ -34,7 +34,7 @@ pub(super) fn add(suite: &mut Suite, device: Device) {
     Table {
         verb: "query_port",
         device,
-        stage: bench,
+        stage: Bench::open,
         rows: |_| {
             vec![
                 Row::done("port 1", |bench: &Bench| port(bench, 1)),
@@ -79,7 +79,7 @@ struct User {
 impl Busy {
     fn set(device: Device) -> Result<Self, Stop> {
         let mut busy = Self {
-            bench: bench(device)?,
+            bench: Bench::open(device)?,
             pds: Vec::new(),
         };
         let local = sys::IBV_ACCESS_LOCAL_WRITE;

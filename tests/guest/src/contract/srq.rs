@@ -12,7 +12,7 @@ use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Caps, Qp, QpInit, RecvWr, SendWr, Srq, Transport, sys};
 
 use super::table::{Row, Said, Table};
-use super::{bench, works};
+use super::works;
 
 /// Entries that the SRQ is asked for.
 const ENTRIES: u32 = 16;
@@ -22,7 +22,7 @@ pub(super) fn add(suite: &mut Suite, device: Device) {
     Table {
         verb: "create_srq",
         device,
-        stage: bench,
+        stage: Bench::open,
         rows: create_rows,
         works,
     }
@@ -49,8 +49,7 @@ pub(super) fn add(suite: &mut Suite, device: Device) {
         stage: Stage::set,
         rows: |_| {
             vec![Row::refused("of a QP", libc::EBUSY, |stage: &Stage| {
-                let refused = stage.srq.destroy_in_use();
-                Said::Refused(refused.raw_os_error().unwrap_or(0))
+                Said::failed(&stage.srq.destroy_in_use())
             })]
         },
         works: Stage::works,
@@ -127,7 +126,7 @@ struct Stage {
 
 impl Stage {
     fn set(device: Device) -> Result<Self, Stop> {
-        let bench = bench(device)?;
+        let bench = Bench::open(device)?;
         let srq = Srq::create(&bench.pd, ENTRIES, 1)?;
         let init = QpInit {
             srq: Some(Arc::clone(&srq)),

@@ -44,6 +44,11 @@ impl Said {
         }
     }
 
+    /// Of a verb that a wrapper has called, which failed.
+    pub(super) fn failed(error: &io::Error) -> Self {
+        Self::Refused(error.raw_os_error().unwrap_or(0))
+    }
+
     /// Of a verb that returns an object, or NULL and sets errno. `undo` destroys the object.
     pub(super) fn made<T>(
         verb: impl FnOnce() -> *mut T,
@@ -53,7 +58,7 @@ impl Said {
         unsafe { *libc::__errno_location() = 0 };
         let object = verb();
         if object.is_null() {
-            return Self::Refused(io::Error::last_os_error().raw_os_error().unwrap_or(0));
+            return Self::failed(&io::Error::last_os_error());
         }
         // SAFETY: the verb has just made the object, and nobody else knows it.
         let undone = unsafe { undo(object) };

@@ -5,7 +5,7 @@
 use guest::links::Device;
 use guest::pair::Bench;
 use guest::suite::{Outcome, Suite};
-use guest::verbs::{Batch, Cq, attributes_ex, sys};
+use guest::verbs::{Batch, Cq, attributes_ex, errno, sys};
 
 use super::case;
 
@@ -53,17 +53,15 @@ fn refused(device: Device) -> Outcome {
             a.comp_vector = 1 << 20
         }),
     ];
-    for (what, errno, change) in bad {
+    for (what, wanted, change) in bad {
         let mut attributes = attributes_ex(64, sys::IBV_WC_STANDARD_FLAGS);
         change(&mut attributes);
         let made = Cq::create_ex(&bench.context, None, attributes);
-        let said = made.err().and_then(|error| error.raw_os_error());
-        assert_eq!(said, Some(errno), "{what}");
+        assert_eq!(errno(made), Some(wanted), "{what}");
     }
     for entries in [max + 1, u32::MAX, 1 << 31] {
         let made = Cq::create_ex(&bench.context, None, attributes_ex(entries, 0));
-        let said = made.err().and_then(|error| error.raw_os_error());
-        assert_eq!(said, Some(libc::EINVAL), "{entries} entries");
+        assert_eq!(errno(made), Some(libc::EINVAL), "{entries} entries");
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ fn case<'s>(
     fault_of_rxe: Option<&'static str>,
 ) -> &'s mut Case {
     suite
-        .case(format!("cq_ex/{device}/{name}"), move || run(device))
+        .on("cq_ex", device, name, run)
         .beyond_stock(device.pick(fault_of_rxe, Some(NONE)))
 }
 

@@ -11,10 +11,11 @@ use guest::death::Death;
 use guest::links::Device;
 use guest::roll::patience;
 use guest::scene::{Plan, SMALL, Scene};
-use guest::suite::{Outcome, Stop, Suite};
+use guest::suite::{Outcome, Suite};
 
 use super::{NONE, case};
 use crate::signs;
+use crate::threads::join;
 
 /// A death that the application knows of, one that it is told of, and one of which nothing tells.
 const DEATHS: [Death; 3] = [Death::ModifyErr, Death::Violated, Death::PeerKilled];
@@ -47,14 +48,10 @@ fn reaped_elsewhere(device: Device) -> Outcome {
                 thread::yield_now();
             }
             let killed = Death::Violated.strike(&scene);
-            let used = user.join();
+            let used = join([user]);
             is_over.store(true, Ordering::SeqCst);
-            let reaped = reaper.join();
-            killed?;
-            for ended in [used, reaped] {
-                ended.unwrap_or_else(|_| panic!("a thread panicked"))?;
-            }
-            Ok::<(), Stop>(())
+            let reaped = join([reaper]);
+            killed.and(used).and(reaped)
         })?;
         scene.roll.collect(&scene.cqs(), patience())?;
         scene.roll.listen(&scene.cqs())?;

@@ -38,9 +38,7 @@ fn case<'s>(
     name: &str,
     run: fn(Device) -> Outcome,
 ) -> &'s mut Case {
-    suite
-        .case(format!("domains/{device}/{name}"), move || run(device))
-        .beyond_stock(NONE)
+    suite.on("domains", device, name, run).beyond_stock(NONE)
 }
 
 /// QPs and memory of a PD and of its parent domains go together, whichever is of which.

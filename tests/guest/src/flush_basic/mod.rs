@@ -7,22 +7,11 @@ mod neighbours;
 mod outstanding;
 mod reads;
 
-use guest::links::Device;
-use guest::suite::{Case, Outcome, Suite};
+use guest::suite::Suite;
 
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
     outstanding::add(suite);
     reads::add(suite);
     neighbours::add(suite);
-}
-
-/// Adds the case `name` of this theme.
-fn case<'s>(
-    suite: &'s mut Suite,
-    device: Device,
-    name: &str,
-    run: impl Fn(Device) -> Outcome + 'static,
-) -> &'s mut Case {
-    suite.case(format!("flush_basic/{device}/{name}"), move || run(device))
 }

@@ -11,28 +11,29 @@ use guest::scene::{Plan, SMALL, Scene};
 use guest::suite::{Outcome, Suite};
 use guest::verbs::{Caps, Qp, SendWr, Transport, sys};
 
-use super::case;
-
 /// Requests in each queue.
 const COUNT: usize = 40;
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "two_cqs", |device| {
+        suite.on("flush_basic", device, "two_cqs", |device| {
             flush(device, Plan::PLAIN)
         });
-        case(suite, device, "one_cq", |device| {
+        suite.on("flush_basic", device, "one_cq", |device| {
             flush(device, Plan::ONE_CQ)
         });
-        case(suite, device, "fields", fields)
+        suite
+            .on("flush_basic", device, "fields", fields)
             .beyond_stock(device.pick(Some("a flushed receive says IBV_WC_SEND"), None));
-        case(suite, device, "after_success", after_success);
+        suite.on("flush_basic", device, "after_success", after_success);
     }
     for (name, transport) in [
         ("uc_receives", Transport::Uc),
         ("ud_receives", Transport::Ud),
     ] {
-        case(suite, Device::Rxe, name, move |_| receives_of(transport));
+        suite.on("flush_basic", Device::Rxe, name, move |_| {
+            receives_of(transport)
+        });
     }
 }
 

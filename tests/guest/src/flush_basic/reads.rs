@@ -12,20 +12,27 @@ use guest::scene::{LARGE, Plan, SMALL, Scene};
 use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{SendWr, sys};
 
-use super::case;
-
 /// READs that may be under way at a time.
 const LIMIT: usize = 16;
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "reads_in_order", in_order).beyond_stock(device.pick(
-            None,
-            Some("a WRITE completes before the READ in front of it"),
-        ));
-        case(suite, device, "reads_into_no_memory", into_no_memory)
+        suite
+            .on("flush_basic", device, "reads_in_order", in_order)
+            .beyond_stock(device.pick(
+                None,
+                Some("a WRITE completes before the READ in front of it"),
+            ));
+        suite
+            .on(
+                "flush_basic",
+                device,
+                "reads_into_no_memory",
+                into_no_memory,
+            )
             .beyond_stock(device.pick(None, Some("the READs behind the bad one never complete")));
-        case(suite, device, "reads_flushed_once", flushed_once)
+        suite
+            .on("flush_basic", device, "reads_flushed_once", flushed_once)
             .beyond_stock(device.pick(None, Some("a READ that is being sent is flushed twice")));
     }
     let ends = [
@@ -35,12 +42,19 @@ pub(super) fn add(suite: &mut Suite) {
     ];
     for (death, fault) in ends {
         let name = format!("reads_under_way/{}", death.name());
-        case(suite, Device::Siw, &name, move |device| {
-            under_way(device, death)
-        })
-        .beyond_stock(fault);
+        suite
+            .on("flush_basic", Device::Siw, &name, move |device| {
+                under_way(device, death)
+            })
+            .beyond_stock(fault);
     }
-    case(suite, Device::Siw, "reads_before_writes", before_writes)
+    suite
+        .on(
+            "flush_basic",
+            Device::Siw,
+            "reads_before_writes",
+            before_writes,
+        )
         .beyond_stock("a WRITE completes before the READ in front of it");
 }
 

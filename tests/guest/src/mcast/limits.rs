@@ -7,9 +7,9 @@ use std::net::Ipv4Addr;
 use guest::links::Device;
 use guest::pair::Bench;
 use guest::suite::{Outcome, Stop, Suite};
-use guest::verbs::{Caps, Qp, Transport, gid_of};
+use guest::verbs::{Caps, Qp, Transport, errno, gid_of};
 
-use super::{GROUP, errno};
+use super::GROUP;
 
 pub(super) fn add(suite: &mut Suite) {
     suite.case("mcast/rxe/limit/members", members);

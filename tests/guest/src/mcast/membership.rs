@@ -8,9 +8,9 @@ use std::net::Ipv4Addr;
 use guest::links::Device;
 use guest::pair::Bench;
 use guest::suite::{Outcome, Stop, Suite};
-use guest::verbs::{Caps, Qp, Transport, gid_of, sys};
+use guest::verbs::{Caps, Qp, Transport, errno, gid_of, sys};
 
-use super::{GROUP, Hall, errno};
+use super::{GROUP, Hall};
 
 pub(super) fn add(suite: &mut Suite) {
     suite.case("mcast/rxe/twice", twice);

@@ -14,7 +14,7 @@ use guest::pair::{Bench, QKEY, Retry};
 use guest::payload::message;
 use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{
-    Ah, Caps, Cq, Mr, Qp, QpInit, RecvWr, SendWr, Transport, gid_of, route_to_group, sys,
+    Ah, Caps, Cq, Mr, Qp, QpInit, RecvWr, SendWr, Transport, errno, gid_of, route_to_group, sys,
 };
 
 /// The group, from MCAST-TEST-NET (RFC 6676).
@@ -48,11 +48,6 @@ fn refused_by_siw() -> Outcome {
         assert_eq!(errno(done), Some(libc::EOPNOTSUPP));
     }
     Ok(())
-}
-
-/// What a verb failed with, if it did.
-fn errno(done: std::io::Result<()>) -> Option<i32> {
-    done.err().and_then(|error| error.raw_os_error())
 }
 
 /// A device that has joined [`GROUP`], so that its network gives it the group's packets, and a QP that

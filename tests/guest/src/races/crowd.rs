@@ -15,6 +15,7 @@ use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Caps, Mr, Qp, QpInit, SendWr, Transport, sys};
 
 use super::{Score, deadline, rounds};
+use crate::threads::join;
 
 /// Queue pairs on the CQ.
 const CROWD: usize = 8;
@@ -92,19 +93,14 @@ fn run(device: Device) -> Outcome {
         let pauses: Vec<_> = (0..CROWD).map(|_| random.between(0, 60)).collect();
         thread::scope(|scope| {
             let pollers = [scope.spawn(poll), scope.spawn(poll)];
-            let posters = [scope.spawn(|| post(left)), scope.spawn(|| post(right))];
-            let killer = scope.spawn(|| kill(&crowd, &roll, &pauses));
-            let mut ended: Vec<_> = posters.into_iter().map(|thread| thread.join()).collect();
-            ended.push(killer.join());
+            let workers = [
+                scope.spawn(|| post(left)),
+                scope.spawn(|| post(right)),
+                scope.spawn(|| kill(&crowd, &roll, &pauses)),
+            ];
+            let worked = join(workers);
             is_over.store(true, Ordering::SeqCst);
-            ended.extend(pollers.map(|thread| thread.join()));
-            for outcome in ended {
-                match outcome {
-                    Ok(outcome) => outcome?,
-                    Err(_) => panic!("a thread panicked"),
-                }
-            }
-            Ok::<(), Stop>(())
+            worked.and(join(pollers))
         })?;
         roll.collect(&[&cq], patience())?;
         roll.listen(&[&cq])?;

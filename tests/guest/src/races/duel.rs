@@ -11,10 +11,11 @@ use guest::links::Device;
 use guest::payload::Random;
 use guest::roll::patience;
 use guest::scene::{Plan, SMALL, Scene};
-use guest::suite::{Outcome, Stop, Suite, remark};
+use guest::suite::{Outcome, Suite, remark};
 use guest::verbs::SendWr;
 
 use super::{Score, deadline, rounds};
+use crate::threads::join;
 
 /// Requests that are posted in each round.
 const REQUESTS: usize = 400;
@@ -82,17 +83,10 @@ fn round(scene: &Scene, death: Death, random: &mut Random) -> Outcome {
         }
         // rxe notices that its peer is gone by the sends that are being posted.
         let killed = death.strike(scene);
-        let posted = poster.join();
+        let posted = join([poster]);
         is_over.store(true, Ordering::SeqCst);
-        let polled = poller.join();
-        killed?;
-        for ended in [posted, polled] {
-            match ended {
-                Ok(outcome) => outcome?,
-                Err(_) => panic!("a thread panicked"),
-            }
-        }
-        Ok::<(), Stop>(())
+        let polled = join([poller]);
+        killed.and(posted).and(polled)
     })?;
     if death.is_by_send(scene.device()) {
         // All requests may have been carried out before the peer went.

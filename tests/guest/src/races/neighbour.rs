@@ -15,6 +15,7 @@ use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Caps, Cq, Mr, Qp, QpInit, SendWr, Transport};
 
 use super::{Score, deadline, rounds};
+use crate::threads::join;
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
@@ -148,10 +149,7 @@ fn run(device: Device) -> Outcome {
                 stays.post(&roll, &memory, 4)?;
             }
             watch.looks.store(OVER, Ordering::SeqCst);
-            match watcher.join() {
-                Ok(outcome) => outcome,
-                Err(_) => panic!("the watcher panicked"),
-            }
+            join([watcher])
         })?;
         roll.collect(&[&cq], patience())?;
         roll.listen(&[&cq])?;

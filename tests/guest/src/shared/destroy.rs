@@ -15,14 +15,25 @@ use guest::scene::Scene;
 use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::readable;
 
-use super::{MISSING, case, last_wqe, victim};
+use super::{MISSING, last_wqe, victim};
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "destroy/unread", unread).beyond_stock(MISSING);
-        case(suite, device, "destroy/never_waited_for", never_waited_for);
-        case(suite, device, "destroy/acknowledged", acknowledged).beyond_stock(MISSING);
-        case(suite, device, "destroy/unacknowledged", unacknowledged).beyond_stock(MISSING);
+        suite
+            .on("shared", device, "destroy/unread", unread)
+            .beyond_stock(MISSING);
+        suite.on(
+            "shared",
+            device,
+            "destroy/never_waited_for",
+            never_waited_for,
+        );
+        suite
+            .on("shared", device, "destroy/acknowledged", acknowledged)
+            .beyond_stock(MISSING);
+        suite
+            .on("shared", device, "destroy/unacknowledged", unacknowledged)
+            .beyond_stock(MISSING);
     }
 }
 

@@ -13,7 +13,7 @@ use guest::scene::{Plan, Scene};
 use guest::suite::{Outcome, Suite};
 use guest::verbs::{AsyncEvent, sys};
 
-use super::{MISSING, case, expect_silence, last_wqe, next_event, poll, victim};
+use super::{MISSING, expect_silence, last_wqe, next_event, poll, victim};
 
 /// Why stock siw fails to flush after a local error.
 const HALF_ALIVE: Option<&str> = Some("after a local error the QP stays half alive");
@@ -23,25 +23,38 @@ pub(super) fn add(suite: &mut Suite) {
         for &death in Death::all(device) {
             if is_catastrophic(device, death) {
                 let name = format!("catastrophic/{}", death.name());
-                case(suite, device, &name, move |device| {
-                    catastrophic(device, death)
-                })
-                .beyond_stock(HALF_ALIVE.filter(|_| death == Death::LocalKey));
+                suite
+                    .on("shared", device, &name, move |device| {
+                        catastrophic(device, death)
+                    })
+                    .beyond_stock(HALF_ALIVE.filter(|_| death == Death::LocalKey));
             } else {
                 let name = format!("once/{}", death.name());
-                case(suite, device, &name, move |device| once(device, death)).beyond_stock(MISSING);
+                suite
+                    .on("shared", device, &name, move |device| once(device, death))
+                    .beyond_stock(MISSING);
             }
         }
-        case(suite, device, "event_thread", event_thread).beyond_stock(MISSING);
-        case(suite, device, "not_by_others", not_by_others);
+        suite
+            .on("shared", device, "event_thread", event_thread)
+            .beyond_stock(MISSING);
+        suite.on("shared", device, "not_by_others", not_by_others);
     }
     for &death in Death::all(Device::Siw) {
         if !death.is_by_send(Device::Siw) {
             let name = format!("under_load/{}", death.name());
-            case(suite, Device::Siw, &name, move |_| under_load(death)).beyond_stock(MISSING);
+            suite
+                .on("shared", Device::Siw, &name, move |_| under_load(death))
+                .beyond_stock(MISSING);
         }
     }
-    case(suite, Device::Rxe, "again_after_reset", again_after_reset)
+    suite
+        .on(
+            "shared",
+            Device::Rxe,
+            "again_after_reset",
+            again_after_reset,
+        )
         .beyond_stock("6.1: the event is missing");
 }
 

@@ -12,7 +12,7 @@ use guest::scene::{LARGE, SMALL, Scene};
 use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Caps, Mr, Qp, QpInit, SendWr, Transport, sys};
 
-use super::{case, expect_silence, last_wqe, poll, victim};
+use super::{expect_silence, last_wqe, poll, victim};
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
@@ -20,8 +20,12 @@ pub(super) fn add(suite: &mut Suite) {
             "6.12: the half-filled receive is lost; 6.1: the event is missing",
             "the event is missing",
         );
-        case(suite, device, "mid_message/one_qp", one_qp).beyond_stock(lost);
-        case(suite, device, "mid_message/two_qps", two_qps).beyond_stock(lost);
+        suite
+            .on("shared", device, "mid_message/one_qp", one_qp)
+            .beyond_stock(lost);
+        suite
+            .on("shared", device, "mid_message/two_qps", two_qps)
+            .beyond_stock(lost);
     }
 }
 

@@ -15,7 +15,7 @@ use guest::events::{self, SILENCE};
 use guest::links::Device;
 use guest::roll::patience;
 use guest::scene::{Plan, Scene};
-use guest::suite::{Case, Outcome, Stop, Suite};
+use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{AsyncEvent, sys};
 
 /// Why the stock providers fail most cases.
@@ -27,16 +27,6 @@ pub(crate) fn add(suite: &mut Suite) {
     mid_message::add(suite);
     others::add(suite);
     destroy::add(suite);
-}
-
-/// Adds the case `name` of this theme.
-fn case<'s>(
-    suite: &'s mut Suite,
-    device: Device,
-    name: &str,
-    run: impl Fn(Device) -> Outcome + 'static,
-) -> &'s mut Case {
-    suite.case(format!("shared/{device}/{name}"), move || run(device))
 }
 
 fn victim(device: Device) -> Result<Scene, Stop> {

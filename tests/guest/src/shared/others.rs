@@ -11,13 +11,14 @@ use guest::scene::SMALL;
 use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Caps, Mr, Qp, QpInit, SendWr, Srq, Transport, sys};
 
-use super::{case, poll, victim};
+use super::{poll, victim};
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "others_go_on", others_go_on);
-        case(suite, device, "next_qp_goes_on", next_qp_goes_on);
-        case(suite, device, "limit_and_death", limit_and_death)
+        suite.on("shared", device, "others_go_on", others_go_on);
+        suite.on("shared", device, "next_qp_goes_on", next_qp_goes_on);
+        suite
+            .on("shared", device, "limit_and_death", limit_and_death)
             .beyond_stock(device.pick(None, Some("an SRQ cannot be queried")));
     }
 }

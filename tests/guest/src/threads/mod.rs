@@ -29,7 +29,7 @@ fn repeat<'scope, 'env>(
 }
 
 /// Waits for threads, and fails as the first of them.
-fn join<'scope>(threads: impl IntoIterator<Item = Thread<'scope>>) -> Outcome {
+pub(crate) fn join<'scope>(threads: impl IntoIterator<Item = Thread<'scope>>) -> Outcome {
     let ended: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
     for outcome in ended {
         match outcome {

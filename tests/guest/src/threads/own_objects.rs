@@ -24,7 +24,7 @@ const CONNECTIONS: usize = 5;
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
         suite
-            .case(format!("threads/{device}/own_objects"), move || run(device))
+            .on("threads", device, "own_objects", run)
             .within(120)
             .beyond_stock("what is posted to a dead QP is lost");
     }

@@ -26,9 +26,7 @@ const ENTRIES: usize = 2000;
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
         suite
-            .case(format!("threads/{device}/shared_objects"), move || {
-                run(device)
-            })
+            .on("threads", device, "shared_objects", run)
             .within(120)
             .beyond_stock("what is posted at the moment of death, or later, is lost");
     }

@@ -119,6 +119,12 @@ pub fn wait_by_epoll(fd: RawFd) -> io::Result<()> {
     }
 }
 
+/// The errno that a verb has failed with, if it has.
+#[must_use]
+pub fn errno<T>(done: io::Result<T>) -> Option<i32> {
+    done.err().and_then(|error| error.raw_os_error())
+}
+
 /// The result of a verb that returns 0 or a positive errno; a negative return, which some verbs of
 /// librdmacm use, means that errno is set.
 fn check(returned: c_int) -> io::Result<()> {

@@ -11,25 +11,41 @@ use guest::scene::{SMALL, Scene};
 use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Cq, SendWr};
 
-use super::{LATE, alive, case, dead};
+use super::{LATE, alive, dead};
 
 /// How long to look for an event that must not come.
 const SILENCE: Duration = Duration::from_millis(200);
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "one_wake/kernel_flush", one_wake_for_many);
-        case(suite, device, "one_wake/late_recvs", one_wake_late).beyond_stock(LATE);
-        case(suite, device, "one_wake/both", one_wake_for_both).beyond_stock(LATE);
-        case(suite, device, "unarmed", unarmed).beyond_stock(LATE);
-        case(
-            suite,
+        suite.on(
+            "waiters",
             device,
-            "next_outlasts_solicited",
-            next_outlasts_solicited,
-        )
-        .beyond_stock(device.pick(None, Some("the second arming takes the place of the first")));
-        case(suite, device, "event_names_its_cq", names_its_cq).beyond_stock(LATE);
+            "one_wake/kernel_flush",
+            one_wake_for_many,
+        );
+        suite
+            .on("waiters", device, "one_wake/late_recvs", one_wake_late)
+            .beyond_stock(LATE);
+        suite
+            .on("waiters", device, "one_wake/both", one_wake_for_both)
+            .beyond_stock(LATE);
+        suite
+            .on("waiters", device, "unarmed", unarmed)
+            .beyond_stock(LATE);
+        suite
+            .on(
+                "waiters",
+                device,
+                "next_outlasts_solicited",
+                next_outlasts_solicited,
+            )
+            .beyond_stock(
+                device.pick(None, Some("the second arming takes the place of the first")),
+            );
+        suite
+            .on("waiters", device, "event_names_its_cq", names_its_cq)
+            .beyond_stock(LATE);
     }
 }
 

@@ -10,7 +10,7 @@ mod wake;
 use guest::death::Death;
 use guest::links::Device;
 use guest::scene::{Plan, Scene};
-use guest::suite::{Case, Outcome, Stop, Suite};
+use guest::suite::{Stop, Suite};
 
 /// Why stock providers leave a waiter asleep that posts to a dead QP.
 const LATE: &str = "a receive that is posted to a dead QP never completes";
@@ -26,15 +26,6 @@ pub(crate) fn add(suite: &mut Suite) {
 }
 
 /// Adds the case `name` of this theme.
-fn case<'s>(
-    suite: &'s mut Suite,
-    device: Device,
-    name: &str,
-    run: impl Fn(Device) -> Outcome + 'static,
-) -> &'s mut Case {
-    suite.case(format!("waiters/{device}/{name}"), move || run(device))
-}
-
 /// A QP that lives, with nothing to do.
 fn alive(device: Device) -> Result<Scene, Stop> {
     Scene::set(device, Death::ModifyErr, Plan::PLAIN)

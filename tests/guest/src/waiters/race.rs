@@ -13,13 +13,19 @@ use guest::sleeper::{Bed, Sleeper};
 use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::sys;
 
-use super::{LATE, alive, case, dead};
+use super::{LATE, alive, dead};
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
-        case(suite, device, "race/one_at_a_time", one_at_a_time).beyond_stock(LATE);
-        case(suite, device, "race/many", many).beyond_stock(LATE);
-        case(suite, device, "race/death", death).beyond_stock(LATE);
+        suite
+            .on("waiters", device, "race/one_at_a_time", one_at_a_time)
+            .beyond_stock(LATE);
+        suite
+            .on("waiters", device, "race/many", many)
+            .beyond_stock(LATE);
+        suite
+            .on("waiters", device, "race/death", death)
+            .beyond_stock(LATE);
     }
 }
 

@@ -8,7 +8,7 @@ use guest::scene::Scene;
 use guest::sleeper::{Bed, Sleeper};
 use guest::suite::{Outcome, Stop, Suite};
 
-use super::{IGNORED, LATE, alive, case, dead};
+use super::{IGNORED, LATE, alive, dead};
 
 /// What comes to the CQ.
 #[derive(Clone, Copy)]
@@ -57,19 +57,21 @@ pub(super) fn add(suite: &mut Suite) {
         for bed in Bed::ALL {
             for cause in [Cause::Recvs, Cause::LateRecvs] {
                 let name = format!("{}/{}", bed.name(), cause.name());
-                case(suite, device, &name, move |device| {
-                    wakes(device, cause, bed, false)
-                })
-                .beyond_stock(cause.stock_fault(device, false));
+                suite
+                    .on("waiters", device, &name, move |device| {
+                        wakes(device, cause, bed, false)
+                    })
+                    .beyond_stock(cause.stock_fault(device, false));
             }
         }
         for (arming, solicited_only) in [("any", false), ("solicited", true)] {
             for cause in Cause::ALL {
                 let name = format!("{arming}/{}", cause.name());
-                case(suite, device, &name, move |device| {
-                    wakes(device, cause, Bed::GetCqEvent, solicited_only)
-                })
-                .beyond_stock(cause.stock_fault(device, solicited_only));
+                suite
+                    .on("waiters", device, &name, move |device| {
+                        wakes(device, cause, Bed::GetCqEvent, solicited_only)
+                    })
+                    .beyond_stock(cause.stock_fault(device, solicited_only));
             }
         }
     }

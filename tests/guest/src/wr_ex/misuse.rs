@@ -7,12 +7,11 @@ use std::ptr;
 
 use guest::links::Device;
 use guest::pair::Pair;
-use guest::payload::message;
 use guest::suite::{Outcome, Stop, Suite};
 use guest::verbs::{Caps, Mr, RecvWr, Remote, SendWr, Sge, Transport, sys};
 use guest::wr_call;
 
-use super::{ENOSPC, case, pair};
+use super::{ENOSPC, assert_works, case, pair};
 
 pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
@@ -283,24 +282,6 @@ fn sends_only(device: Device) -> Result<Pair, Stop> {
     };
     let (a, b) = (init(&bench)?, init(&bench)?);
     Pair::of(bench, a, b)
-}
-
-/// Each request that is posted now completes, in order, and nothing else does.
-fn assert_works(pair: &Pair) -> Outcome {
-    let (from, to) = (pair.bench.memory(16)?, pair.bench.memory(16)?);
-    for number in 0..100 {
-        from.write(0, &message(number, 16));
-        pair.b
-            .qp
-            .post_recv(&[RecvWr::new(number, &[to.sge(0, 16)])])?;
-        let send = SendWr::send(&[from.sge(0, 16)]).id(number).signaled();
-        pair.a.qp.post_draft(&[send])?;
-        let received = pair.b.recv_cq.take_one()?.ok();
-        let sent = pair.a.send_cq.take_one()?.ok();
-        assert_eq!((received.wr_id, sent.wr_id), (number, number));
-        assert!(to.read(0..16) == message(number, 16), "{number} changed");
-    }
-    Ok(())
 }
 
 /// Without a draft there is nothing to build, complete or abort.

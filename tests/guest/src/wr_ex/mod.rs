@@ -13,8 +13,9 @@ mod whole;
 
 use guest::links::Device;
 use guest::pair::{Bench, Pair};
+use guest::payload::message;
 use guest::suite::{Case, Outcome, Stop, Suite};
-use guest::verbs::{Caps, QpInit, Transport, send_ops};
+use guest::verbs::{Caps, QpInit, RecvWr, SendWr, Transport, send_ops};
 
 /// The fault of stock siw.
 const NONE: &str = "libsiw has no extended QP";
@@ -43,8 +44,9 @@ fn case<'s>(
     name: &str,
     run: impl Fn(Device) -> Outcome + 'static,
 ) -> &'s mut Case {
-    let case = suite.case(format!("wr_ex/{device}/{name}"), move || run(device));
-    case.beyond_stock(device.pick(None, Some(NONE)))
+    suite
+        .on("wr_ex", device, name, run)
+        .beyond_stock(device.pick(None, Some(NONE)))
 }
 
 /// What a QP is created from that can post by draft all that there is.
@@ -63,4 +65,23 @@ fn pair(device: Device, transport: Transport, caps: Caps) -> Result<Pair, Stop> 
         init(&bench, transport, caps)?,
     );
     Pair::of(bench, a, b)
+}
+
+/// Each request that is posted now completes, in order, and nothing else does.
+fn assert_works(pair: &Pair) -> Outcome {
+    let (from, to) = (pair.bench.memory(16)?, pair.bench.memory(16)?);
+    for number in 0..100 {
+        from.write(0, &message(number, 16));
+        pair.b
+            .qp
+            .post_recv(&[RecvWr::new(number, &[to.sge(0, 16)])])?;
+        let send = SendWr::send(&[from.sge(0, 16)]).id(number).signaled();
+        pair.a.qp.post_draft(&[send])?;
+        let received = pair.b.recv_cq.take_one()?.ok();
+        let sent = pair.a.send_cq.take_one()?.ok();
+        assert_eq!((received.wr_id, sent.wr_id), (number, number));
+        assert!(to.read(0..16) == message(number, 16), "{number} changed");
+    }
+    assert!(pair.a.send_cq.poll_one()?.is_none(), "one too many");
+    Ok(())
 }
