@@ -8,13 +8,14 @@
 
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitCode, ExitStatus};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 use std::{env, panic};
 
 use crate::links::{self, Links};
 use crate::payload;
 use crate::process::Process;
+use crate::roll;
 use crate::suite::{Case, Outcome, Stop, Suite};
 use crate::verbs;
 
@@ -125,6 +126,9 @@ fn run_here(case: &Case) -> i32 {
         // SAFETY: `_exit` runs no destructor or exit handler, so any thread may call it.
         unsafe { libc::_exit(FAILED) };
     }));
+    if case.stock_fault.is_some() {
+        roll::expect_loss();
+    }
     let outcome = (case.run)();
     report(&case.name, &outcome);
     if matches!(outcome, Err(Stop::Fail(_))) {
@@ -168,6 +172,9 @@ fn run_apart(case: &Case) -> String {
 fn supervise(case: &Case) -> io::Result<String> {
     let process = Process::fork(|| run_here(case))?;
     if let Some(status) = process.wait(case.deadline)? {
+        if status.signal().is_some() {
+            eprintln!("guest: {}", place_of_crash()?);
+        }
         return Ok(verdict(case, &process.output()?, status));
     }
     for place in process.kernel_stacks() {
@@ -185,6 +192,16 @@ fn supervise(case: &Case) -> io::Result<String> {
         case.name,
         case.deadline.as_secs()
     ))
+}
+
+/// What the kernel says of the last crash: at which address, in which library.
+fn place_of_crash() -> io::Result<String> {
+    let log = Command::new("dmesg").output()?.stdout;
+    let crash = String::from_utf8_lossy(&log)
+        .lines()
+        .rfind(|line| line.contains(" segfault at ") || line.contains("traps: "))
+        .map_or_else(|| "nothing in the kernel's log".into(), str::to_owned);
+    Ok(crash)
 }
 
 /// The last verdict that the case printed for itself, or what its exit status says.
