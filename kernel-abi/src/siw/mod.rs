@@ -21,10 +21,12 @@
 //! user's acquire pairs with that only on machines that keep stores in order, such as x86.
 
 mod completion;
+mod llp_event;
 mod response;
 mod work;
 
 pub use completion::{CqCtrl, Cqe, notify, status};
+pub use llp_event::LlpEvent;
 pub use response::{AllocCtxResp, CreateCqResp, CreateQpResp, CreateSrqResp, RegMrCmd, RegMrResp};
 pub use work::{MAX_INLINE, MAX_SGE, Rqe, Sge, Sqe, flags, opcode};
 
