@@ -25,6 +25,8 @@ pub(crate) trait Watcher {
 #[derive(Debug)]
 pub(crate) struct Guest {
     pub(crate) kernel: Kernel,
+    /// The companion module, for that kernel.
+    pub(crate) companion: PathBuf,
     /// A directory of this run alone, for what the guest reads.
     pub(crate) scratch: PathBuf,
     /// Where the console log and the command line of each boot are written.
@@ -82,7 +84,10 @@ impl Guest {
         let nonce = nonce();
         self.describe(&directory, &nonce, first, tasks)?;
         let initramfs = self.scratch.join(format!("initramfs-{boot}"));
-        write(&initramfs, &initramfs::build(&self.kernel)?)?;
+        write(
+            &initramfs,
+            &initramfs::build(&self.kernel, &self.companion)?,
+        )?;
         let command = qemu::command(&self.kernel.image(), &initramfs, &directory);
 
         write(

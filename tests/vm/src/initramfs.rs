@@ -24,7 +24,9 @@ const APPLETS: &[&str] = &[
 const OPTIONS: &[(&str, &str)] = &[("dummy.ko", "numdummies=0")];
 
 /// Builds the archive at every boot: it takes milliseconds, and no stale copy can be in use.
-pub(crate) fn build(kernel: &Kernel) -> Result<Vec<u8>> {
+///
+/// Jobs find `companion`, which is not loaded, and siw, which they may load again, in `/run/vm`.
+pub(crate) fn build(kernel: &Kernel, companion: &Path) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).context(|| path.display().to_string());
     let mut archive = Archive::default();
     for directory in [
@@ -36,6 +38,7 @@ pub(crate) fn build(kernel: &Kernel) -> Result<Vec<u8>> {
     archive.program("guest/agent", include_bytes!("../guest/agent"));
     archive.program("guest/links", include_bytes!("../guest/links"));
     archive.program("guest/clean", include_bytes!("../guest/clean"));
+    archive.program("guest/lastwqe_events.ko", &read(companion)?);
     archive.program("bin/busybox", &read(&kernel.busybox())?);
     for applet in APPLETS {
         archive.symlink(&format!("bin/{applet}"), "busybox");

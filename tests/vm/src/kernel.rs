@@ -10,7 +10,7 @@ use crate::cache::{Cache, fingerprint, remove};
 use crate::error::{Context, Error, Result};
 use crate::packages::{self, Packages};
 use crate::process::{progress, run, tool};
-use crate::{modules, siw};
+use crate::{kbuild, modules, siw};
 
 /// A kernel series that the project is tested on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +45,9 @@ impl FromStr for Series {
     }
 }
 
+/// Where the headers are kept that modules are built against.
+const KEPT: &str = "build";
+
 /// A kernel in the cache, ready to boot.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
@@ -60,7 +63,7 @@ impl Kernel {
         series: Series,
         refresh: bool,
     ) -> Result<Self> {
-        let recipe = fingerprint(modules::WANTED.iter().copied());
+        let recipe = fingerprint(modules::WANTED.iter().copied().chain([KEPT]));
         let name = format!("kernel/{series}_{recipe}");
         if let Some(dir) = cache.current(&name).filter(|_| !refresh) {
             return Ok(Self { dir });
@@ -85,6 +88,17 @@ impl Kernel {
     /// The compressed image that QEMU loads.
     pub(crate) fn image(&self) -> PathBuf {
         self.dir.join("vmlinuz")
+    }
+
+    /// What `uname -r` says there.
+    pub(crate) fn release(&self) -> Result<String> {
+        let file = self.dir.join("release");
+        fs::read_to_string(&file).context(|| file.display().to_string())
+    }
+
+    /// Where its headers are, as [`kbuild`] wants them.
+    pub(crate) fn build_root(&self) -> PathBuf {
+        self.dir.join(KEPT)
     }
 
     /// A busybox that needs no library.
@@ -160,9 +174,12 @@ fn assemble(packages: &Packages, series: Series, image: &Image, part: &Path) -> 
     run(tool("depmod").arg("--basedir").arg(&root).arg(release))?;
     let to = part.join("modules");
     let mut order = modules::collect(&root.join(format!("lib/modules/{release}")), &to)?;
+    kbuild::relocate(&root, release)?;
     copy(&siw::build(&root, release)?, &to.join("siw.ko"))?;
     order.push("siw.ko".to_owned());
     fs::write(to.join("order"), order.join("\n")).context(|| "modules/order".into())?;
+    fs::write(part.join("release"), release).context(|| "release".into())?;
+    kbuild::keep(&root, &part.join(KEPT))?;
     remove(&root)
 }
 

@@ -12,7 +12,7 @@ use crate::process::{run, tool};
 ///
 /// The first five carry the machine's files and results. rxe asks the crypto layer for "crc32", siw
 /// for "crc32c": the generic ones, which the emulated processor runs faster than the vector
-/// variants.
+/// variants. With `tcp_diag`, ss(8) can reset a connection.
 pub(crate) const WANTED: &[&str] = &[
     "virtio_pci",
     "virtio_console",
@@ -29,6 +29,7 @@ pub(crate) const WANTED: &[&str] = &[
     "dummy",
     "veth",
     "sch_netem",
+    "tcp_diag",
 ];
 
 /// Copies the wanted modules and their dependencies from the kernel's module tree into `to`,

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use crate::args::Run;
 use crate::boot::{Guest, Watcher};
 use crate::cache::Cache;
+use crate::companion;
 use crate::error::{Context, Error, Result};
 use crate::kernel::Kernel;
 use crate::packages::{self, Packages};
@@ -50,6 +51,7 @@ pub(crate) fn run(request: &Run) -> Result<u8> {
         root,
     };
     let guest = Guest {
+        companion: companion::build(&project, &kernel)?,
         kernel,
         scratch: scratch.dir.clone(),
         logs: scratch.dir.clone(),

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Context, Error, Result};
+use crate::kbuild;
 use crate::process::{progress, run, tool};
 
 const SOURCE: &str = "drivers/infiniband/sw/siw";
@@ -12,13 +13,6 @@ const SOURCE: &str = "drivers/infiniband/sw/siw";
 /// Builds the module for the kernel `release`, whose headers and source are unpacked below `root`.
 pub(crate) fn build(root: &Path, release: &str) -> Result<PathBuf> {
     progress(&format!("building siw for {release}"));
-    // Kbuild splits paths at these, whatever the quoting.
-    if root.to_string_lossy().contains([' ', ':', '\t']) {
-        return Err(Error::new(format!(
-            "kbuild cannot work below \"{}\"",
-            root.display()
-        )));
-    }
     let packages = root.join("usr/src");
     let tarball = find(&packages, "linux-source-", ".tar.xz")?;
     run(tool("tar")
@@ -33,29 +27,9 @@ pub(crate) fn build(root: &Path, release: &str) -> Result<PathBuf> {
         .arg("--directory")
         .arg(root)
         .arg(format!("*/{SOURCE}/*")))?;
-    let headers = packages.join(format!("linux-headers-{release}"));
-    relocate(&headers.join("Makefile"), &packages)?;
     let source = root.join(SOURCE);
-    run(tool("make")
-        .arg("--silent")
-        .arg("-C")
-        .arg(&headers)
-        .arg(format!("M={}", source.display()))
-        // Type information for BPF would need pahole and the whole vmlinux.
-        .args([
-            "CONFIG_RDMA_SIW=m",
-            "CONFIG_DEBUG_INFO_BTF_MODULES=",
-            "modules",
-        ]))?;
+    kbuild::make(root, release, &source, &["CONFIG_RDMA_SIW=m"])?;
     Ok(source.join("siw.ko"))
-}
-
-/// Lets the headers' Makefile include its common half from where it was unpacked.
-fn relocate(makefile: &Path, packages: &Path) -> Result<()> {
-    let name = || makefile.display().to_string();
-    let text = fs::read_to_string(makefile).context(name)?;
-    let moved = text.replace("/usr/src/", &format!("{}/", packages.display()));
-    fs::write(makefile, moved).context(name)
 }
 
 fn find(dir: &Path, prefix: &str, suffix: &str) -> Result<PathBuf> {

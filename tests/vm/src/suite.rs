@@ -14,6 +14,7 @@ use std::thread;
 use crate::args::Suite;
 use crate::boot::Guest;
 use crate::cache::{Cache, remove};
+use crate::companion;
 use crate::error::{Context, Error, Result};
 use crate::judge::judge;
 use crate::kernel::{Kernel, Series};
@@ -135,8 +136,10 @@ fn prepare<'a>(project: &Project, scratch: &Scratch, jobs: &'a [Job]) -> Result<
                 continue;
             }
             let root = userland.get(&cache, &packages, false)?;
+            let unpacked = Kernel::get(&cache, &packages, kernel, false)?;
             let guest = Guest {
-                kernel: Kernel::get(&cache, &packages, kernel, false)?,
+                companion: companion::build(project, &unpacked)?,
+                kernel: unpacked,
                 scratch: scratch.dir.join(format!("{kernel}-{userland}")),
                 logs: project.logs().join(format!("{kernel}-{userland}")),
                 binds: vec![project.root.clone(), project.target.clone()],
