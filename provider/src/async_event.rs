@@ -101,8 +101,13 @@ unsafe fn judge<D: Driver>(context: &Context, event: &mut ibv_async_event) -> Ve
             // SAFETY: as above.
             let qp = unsafe { Qp::<D>::of(event.element.qp) };
             qp.map_or(Verdict::Told, |qp| {
-                // It may be of a life before a RESET.
-                qp.pair.ask_after();
+                if D::MARKS_AHEAD {
+                    // The companion's: siw raises none, and its QPs have one life.
+                    qp.pair.die(cause);
+                } else {
+                    // It may be of a life before a RESET.
+                    qp.pair.ask_after();
+                }
                 qp.pair.claim();
                 if qp.pair.tell_last_wqe(false) {
                     Verdict::Told

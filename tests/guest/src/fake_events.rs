@@ -18,6 +18,8 @@ use guest::verbs::sys;
 #[derive(Debug, Clone, Copy)]
 enum Named {
     Qp,
+    /// One with an SRQ.
+    SharedQp,
     RecvCq,
     Srq,
     Nothing,
@@ -59,6 +61,13 @@ pub(crate) fn add(suite: &mut Suite) {
             });
         }
     }
+    // The companion's word for the end of a connection. rxe repeats it, and is asked first.
+    let (event, named) = (sys::IBV_EVENT_QP_LAST_WQE_REACHED, Named::SharedQp);
+    suite
+        .case("fake_events/siw/last_wqe_reached", move || {
+            deadly(Device::Siw, event, named)
+        })
+        .beyond_stock("no event makes it flush");
 }
 
 /// Has the application get an event that the kernel has not raised.
@@ -72,7 +81,7 @@ fn deliver(scene: &Scene, event: sys::ibv_event_type, named: Named) -> Outcome {
         return Err(io::Error::last_os_error().into());
     }
     let element = match named {
-        Named::Qp => scene.victim.qp.raw() as u64,
+        Named::Qp | Named::SharedQp => scene.victim.qp.raw() as u64,
         Named::RecvCq => scene.victim.recv_cq.raw() as u64,
         Named::Srq => scene.srq.as_ref().map_or(0, |srq| srq.raw() as u64),
         Named::Nothing => 1,
@@ -91,7 +100,7 @@ fn deliver(scene: &Scene, event: sys::ibv_event_type, named: Named) -> Outcome {
 }
 
 fn deadly(device: Device, event: sys::ibv_event_type, named: Named) -> Outcome {
-    let shared = matches!(named, Named::Srq);
+    let shared = matches!(named, Named::Srq | Named::SharedQp);
     let plan = if shared { Plan::SHARED } else { Plan::PLAIN };
     let scene = Scene::set(device, Death::ModifyErr, plan)?;
     scene.post_recvs(4)?;
