@@ -174,7 +174,11 @@ impl Death {
     }
 
     /// Posts the send that is the victim's last, and `behind` more.
-    fn post_fatal(self, scene: &Scene, behind: usize) -> Outcome {
+    ///
+    /// # Errors
+    ///
+    /// A failure of the verb.
+    pub fn post_fatal(self, scene: &Scene, behind: usize) -> Outcome {
         let sge = scene.near.sge(0, SMALL);
         let fatal = match self {
             Self::LocalKey => SendWr::send(&[sge.with_lkey(NO_KEY)]),

@@ -173,6 +173,37 @@ impl Drop for Stall {
     }
 }
 
+/// How often TCP tries before it gives a connection up.
+const RETRIES: &str = "/proc/sys/net/ipv4/tcp_retries2";
+
+/// What [`RETRIES`] is unless somebody changes it: a quarter of an hour.
+const PATIENT: &str = "15";
+
+/// A cut cable: the network is stalled, and TCP gives up after some seconds.
+#[derive(Debug)]
+pub struct Cut(Stall);
+
+impl Cut {
+    /// Cuts it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stall::begin`], or that TCP cannot be made impatient.
+    pub fn begin() -> io::Result<Self> {
+        let stall = Stall::begin()?;
+        fs::write(RETRIES, "3")?;
+        Ok(Self(stall))
+    }
+}
+
+impl Drop for Cut {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(RETRIES, PATIENT) {
+            eprintln!("guest: {error}");
+        }
+    }
+}
+
 /// Makes everything again what cases expect, whatever one that failed has left.
 pub fn restore() {
     if fs::remove_file(DISTURBED).is_err() {
@@ -180,6 +211,7 @@ pub fn restore() {
     }
     // Fails if the network was not disturbed, which is the usual case.
     drop(run("tc qdisc delete dev lo root"));
+    drop(fs::write(RETRIES, PATIENT));
     for device in Device::ALL {
         let restored = set_up(device).and_then(|()| {
             if Path::new("/sys/class/infiniband")

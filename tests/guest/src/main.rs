@@ -22,6 +22,7 @@ mod flush_basic;
 mod flush_late;
 mod fork;
 mod leaks;
+mod llp_close;
 mod mcast;
 mod races;
 mod recycle;
@@ -79,5 +80,6 @@ fn main() -> ExitCode {
     srq_ex::add(&mut suite);
     advise_mr::add(&mut suite);
     domains::add(&mut suite);
+    llp_close::add(&mut suite);
     runner::main(&suite)
 }

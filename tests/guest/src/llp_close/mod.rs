@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! Theme `llp_close`: the connection ends below the queue pair, and an application that does nothing
+//! but read asynchronous events is told so, once. It posts, polls and arms nothing until then.
+//!
+//! The cases are the same with the companion module (`companion/`) and without it. The provider tells by
+//! the mark; the stock one needs the module for it.
+
+mod companion;
+mod told;
+
+use guest::death::Death;
+use guest::links::{Cut, Device};
+use guest::scene::{Plan, Scene};
+use guest::suite::{Outcome, Suite};
+
+use companion::Reason;
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    name: &'static str,
+    how: How,
+    /// What the module makes of it.
+    reason: Reason,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum How {
+    Dies(Death),
+    /// Every packet is lost, and TCP gives up.
+    Cut,
+}
+
+const ENDS: [End; 8] = [
+    End::new("disconnect", Death::Disconnect, Reason::None),
+    End::new("peer_disconnects", Death::PeerDisconnects, Reason::Closed),
+    End::new("peer_fails", Death::PeerFails, Reason::Closed),
+    End::new("peer_destroyed", Death::PeerDestroyed, Reason::Closed),
+    End::new("peer_killed", Death::PeerKilled, Reason::Closed),
+    End::new("reset", Death::Reset, Reason::Reset),
+    End::new("terminate", Death::RemoteKey, Reason::Terminated),
+    End {
+        name: "cut",
+        how: How::Cut,
+        reason: Reason::Lost,
+    },
+];
+
+impl End {
+    const fn new(name: &'static str, death: Death, reason: Reason) -> Self {
+        Self {
+            name,
+            how: How::Dies(death),
+            reason,
+        }
+    }
+
+    /// What the victim must have had to do, beside what the load gives it, to notice at all.
+    fn needs_send(self) -> bool {
+        match self.how {
+            How::Dies(death) => death.is_by_send(Device::Siw),
+            How::Cut => true,
+        }
+    }
+
+    /// Ends the connection, and does not wait.
+    fn inflict(self, scene: &Scene) -> Outcome {
+        match self.how {
+            How::Dies(death) => {
+                death.strike(scene)?;
+                if death.is_by_send(Device::Siw) {
+                    death.post_fatal(scene, 0)?;
+                }
+                Ok(())
+            }
+            How::Cut => scene.post_sends(2),
+        }
+    }
+}
+
+/// What the victim has to do when its connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Load {
+    /// Nothing.
+    Empty,
+    /// Sends and receives.
+    Full,
+    /// Nothing, and its receives would come from an SRQ that has none.
+    Shared,
+}
+
+impl Load {
+    const ALL: [Self; 3] = [Self::Empty, Self::Full, Self::Shared];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Full => "full",
+            Self::Shared => "shared",
+        }
+    }
+
+    fn plan(self) -> Plan {
+        match self {
+            Self::Shared => Plan::SHARED,
+            Self::Empty | Self::Full => Plan::PLAIN,
+        }
+    }
+}
+
+/// Adds the cases of this theme.
+pub(crate) fn add(suite: &mut Suite) {
+    for end in ENDS {
+        for load in Load::ALL {
+            let name = format!("llp_close/siw/{}/{}", end.name, load.name());
+            suite
+                .case(name, move || close(end, load))
+                .beyond_stock(stock_fault(end, load));
+        }
+    }
+}
+
+/// What the stock provider does wrong without the companion.
+fn stock_fault(end: End, load: Load) -> Option<&'static str> {
+    match (end.reason, load) {
+        (Reason::None, Load::Empty) => None,
+        (Reason::None, Load::Full) => Some("CLOSING flushes no send"),
+        // SQ_DRAINED tells.
+        (_, Load::Full) if !end.needs_send() => None,
+        _ => Some("without the companion nobody is told of an end"),
+    }
+}
+
+fn close(end: End, load: Load) -> Outcome {
+    let death = match end.how {
+        How::Dies(death) => death,
+        How::Cut => Death::PeerDestroyed,
+    };
+    let scene = Scene::set(Device::Siw, death, load.plan())?;
+    if load == Load::Full {
+        scene.post_recvs(20)?;
+        if !end.needs_send() {
+            scene.load_sends()?;
+        }
+    }
+    let reason = match (end.reason, load) {
+        // A close with bytes that nobody will read is a reset; a send may even have failed before.
+        (Reason::Closed, Load::Full) => Reason::None,
+        (reason, _) => reason,
+    };
+    let before = companion::count(reason)?;
+    let cut = match end.how {
+        How::Dies(_) => None,
+        How::Cut => Some(Cut::begin()?),
+    };
+    end.inflict(&scene)?;
+    let told = told::listen(&scene, end, load)?;
+    drop(cut);
+    told::check(&told, end, load);
+    if let (Some(before), Some(after)) = (before, companion::count(reason)?) {
+        assert!(after > before, "the module counts no {reason:?}");
+    }
+    scene.settle()
+}

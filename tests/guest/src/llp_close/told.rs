@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! What an application is told that reads events, and does nothing else.
+
+use std::time::Duration;
+
+use guest::events::{self, SILENCE};
+use guest::scene::Scene;
+use guest::suite::Stop;
+use guest::verbs::sys;
+
+use super::companion::{self, Reason};
+use super::{End, Load};
+
+/// TCP gives up after some seconds; all else is told at once.
+const PATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(12)];
+
+/// Whether the application has ended the connection itself, and waits for nothing: it need not be told.
+fn is_idle(end: End, load: Load) -> bool {
+    end.reason == Reason::None && load != Load::Shared
+}
+
+/// The events of the victim, until no more come.
+pub(super) fn listen(
+    scene: &Scene,
+    end: End,
+    load: Load,
+) -> Result<Vec<sys::ibv_event_type>, Stop> {
+    let mut kinds = Vec::new();
+    let mut limit = match is_idle(end, load) {
+        true => SILENCE,
+        false => PATIENCE[usize::from(end.reason == Reason::Lost)],
+    };
+    while let Some(event) = events::next_event(scene.context(), limit, || Ok(()))? {
+        if event.is_of_qp(&scene.victim.qp) {
+            kinds.push(event.kind());
+            limit = SILENCE;
+        }
+    }
+    Ok(kinds)
+}
+
+/// Checks that the application was told once what it has to know.
+pub(super) fn check(told: &[sys::ibv_event_type], end: End, load: Load) {
+    let times = |kind| told.iter().filter(|told| **told == kind).count();
+    let failed = [sys::IBV_EVENT_QP_FATAL, sys::IBV_EVENT_QP_ACCESS_ERR].map(times);
+    if failed != [0, 0] {
+        // siw has said so of a send that it was carrying out.
+        assert_eq!(load, Load::Full, "events {told:?}");
+        assert_eq!(
+            times(sys::IBV_EVENT_QP_LAST_WQE_REACHED),
+            0,
+            "events {told:?}"
+        );
+        return;
+    }
+    let last_wqe = usize::from(load == Load::Shared);
+    assert_eq!(
+        times(sys::IBV_EVENT_QP_LAST_WQE_REACHED),
+        last_wqe,
+        "events {told:?}"
+    );
+    let refused = usize::from(
+        end.reason == Reason::Terminated && load != Load::Shared && companion::is_loaded(),
+    );
+    assert_eq!(times(sys::IBV_EVENT_QP_REQ_ERR), refused, "events {told:?}");
+    assert!(times(sys::IBV_EVENT_SQ_DRAINED) <= 1, "events {told:?}");
+    assert!(is_idle(end, load) || !told.is_empty(), "nothing was told");
+}
