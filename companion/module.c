@@ -52,8 +52,14 @@ static struct notifier_block driver_block = { .notifier_call = driver_changed };
 
 static int __init lastwqe_events_init(void)
 {
-	int error = register_module_notifier(&driver_block);
+	int error;
 
+	/* Return probes run with preemption off, where uverbs' locks must not be taken then. */
+	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		pr_err("not for PREEMPT_RT\n");
+		return -EOPNOTSUPP;
+	}
+	error = register_module_notifier(&driver_block);
 	if (error)
 		return error;
 	mutex_lock(&probing);

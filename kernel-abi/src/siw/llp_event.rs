@@ -11,6 +11,9 @@
 //! |---|---|---|
 //! | close complete, bad close, reset, lost | `LAST_WQE_REACHED` | `SQ_DRAINED` |
 //! | terminate received | `LAST_WQE_REACHED` | `QP_REQ_ERR` |
+//!
+//! Whoever ends a connection by himself knows; but the owner of an SRQ not when the last receive is
+//! done, so he is told that, too.
 
 /// `IB_EVENT_QP_REQ_ERR`.
 const QP_REQ_ERR: u32 = 2;

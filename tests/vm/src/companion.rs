@@ -8,13 +8,14 @@ use crate::cache::{fingerprint, remove};
 use crate::error::{Context, Result};
 use crate::kbuild;
 use crate::kernel::Kernel;
+use crate::packages::{self, Packages};
 use crate::process::progress;
 use crate::project::Project;
 
 const MODULE: &str = "lastwqe_events.ko";
 
 /// Returns the module, built anew if its source has changed.
-pub(crate) fn build(project: &Project, kernel: &Kernel) -> Result<PathBuf> {
+pub(crate) fn build(project: &Project, packages: &Packages, kernel: &Kernel) -> Result<PathBuf> {
     let source = project.root.join("companion");
     let mut files = Vec::new();
     for entry in fs::read_dir(&source)
@@ -43,6 +44,7 @@ pub(crate) fn build(project: &Project, kernel: &Kernel) -> Result<PathBuf> {
     if built.exists() {
         return Ok(built);
     }
+    packages.install(packages::KERNEL)?;
     progress(&format!("building the companion for {release}"));
     let part = directory.with_extension(format!("{}.part", std::process::id()));
     remove(&part)?;

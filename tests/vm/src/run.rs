@@ -51,7 +51,7 @@ pub(crate) fn run(request: &Run) -> Result<u8> {
         root,
     };
     let guest = Guest {
-        companion: companion::build(&project, &kernel)?,
+        companion: companion::build(&project, &packages, &kernel)?,
         kernel,
         scratch: scratch.dir.clone(),
         logs: scratch.dir.clone(),

@@ -138,7 +138,7 @@ fn prepare<'a>(project: &Project, scratch: &Scratch, jobs: &'a [Job]) -> Result<
             let root = userland.get(&cache, &packages, false)?;
             let unpacked = Kernel::get(&cache, &packages, kernel, false)?;
             let guest = Guest {
-                companion: companion::build(project, &unpacked)?,
+                companion: companion::build(project, &packages, &unpacked)?,
                 kernel: unpacked,
                 scratch: scratch.dir.join(format!("{kernel}-{userland}")),
                 logs: project.logs().join(format!("{kernel}-{userland}")),
