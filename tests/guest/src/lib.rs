@@ -23,6 +23,7 @@
     reason = "verdicts go to standard output, remarks to standard error"
 )]
 
+pub mod cable;
 pub mod clog;
 pub mod death;
 pub mod events;

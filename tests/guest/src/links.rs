@@ -173,11 +173,14 @@ impl Drop for Stall {
     }
 }
 
-/// How often TCP tries before it gives a connection up.
-const RETRIES: &str = "/proc/sys/net/ipv4/tcp_retries2";
+/// How often TCP tries before it gives a connection up, in the network namespace of who asks.
+pub(crate) const RETRIES: &str = "/proc/sys/net/ipv4/tcp_retries2";
 
 /// What [`RETRIES`] is unless somebody changes it: a quarter of an hour.
 const PATIENT: &str = "15";
+
+/// Some seconds.
+pub(crate) const IMPATIENT: &str = "3";
 
 /// A cut cable: the network is stalled, and TCP gives up after some seconds.
 #[derive(Debug)]
@@ -191,7 +194,7 @@ impl Cut {
     /// As [`Stall::begin`], or that TCP cannot be made impatient.
     pub fn begin() -> io::Result<Self> {
         let stall = Stall::begin()?;
-        fs::write(RETRIES, "3")?;
+        fs::write(RETRIES, IMPATIENT)?;
         Ok(Self(stall))
     }
 }

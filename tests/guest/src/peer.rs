@@ -14,7 +14,7 @@ use crate::suite::{Outcome, Stop};
 use crate::verbs::{Qp, QpInit, Remote};
 
 /// How long the other process may take to answer.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Exit status of a peer that has failed.
 const FAILED: i32 = 1;
@@ -53,6 +53,12 @@ impl Peer {
             process,
             to: File::from(to),
         })
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn pid(&self) -> libc::pid_t {
+        self.process.pid()
     }
 
     /// The next line that the other process says.

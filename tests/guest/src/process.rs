@@ -61,6 +61,12 @@ impl Process {
         }
     }
 
+    /// Its process ID.
+    #[must_use]
+    pub fn pid(&self) -> libc::pid_t {
+        self.pid
+    }
+
     /// Waits until the process has ended, for at most `limit`; `None` means that it still runs.
     ///
     /// # Errors

@@ -5,9 +5,10 @@
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::cable::{self, Cable};
 use crate::death::Death;
 use crate::links::Device;
-use crate::pair::{Bench, End};
+use crate::pair::{Bench, End, Retry};
 use crate::peer::{Peer, Seat};
 use crate::roll::{LineId, Roll};
 use crate::suite::{Outcome, Stop};
@@ -135,27 +136,53 @@ impl Scene {
     ///
     /// A failure of any verb.
     pub fn set(device: Device, death: Death, plan: Plan) -> Result<Self, Stop> {
-        let mut peer = if death.needs_process() {
+        let peer = if death.needs_process() {
             Some(Peer::fork(device, move |seat| sit(device, seat))?)
         } else {
             None
         };
-        let bench = match plan.in_thread_domain {
-            true => Bench::open(device)?.into_thread_domain()?,
-            false => Bench::open(device)?,
-        };
+        Self::on(Bench::open(device)?, peer, death.retry(), plan)
+    }
+
+    /// Connects a victim with a peer at the far end of a new cable; this process is at its near end from then
+    /// on.
+    ///
+    /// The caller must have one thread only, and no device open.
+    ///
+    /// # Errors
+    ///
+    /// A failure of any verb, or to lay the cable.
+    pub fn across(plan: Plan) -> Result<(Self, Cable), Stop> {
+        let mut peer = Peer::fork(Device::Siw, |seat| {
+            cable::isolate()?;
+            seat.say("isolated")?;
+            seat.hear()?;
+            sit(Device::Siw, seat)
+        })?;
+        cable::isolate()?;
+        peer.hear()?;
+        let cable = Cable::lay(peer.pid())?;
+        peer.say("laid")?;
+        let bench = Bench::open_at(Cable::NEAR)?;
+        let scene = Self::on(bench, Some(peer), Retry::PATIENT, plan)?;
+        Ok((scene, cable))
+    }
+
+    /// Connects a victim with that peer, or one in this process.
+    fn on(bench: Bench, peer: Option<Peer>, retry: Retry, plan: Plan) -> Result<Self, Stop> {
+        let bench = if plan.in_thread_domain { bench.into_thread_domain()? } else { bench };
         let channel = CompChannel::create(&bench.context)?;
         let (init, srq) = victim(&bench, &channel, plan)?;
         let near = bench.memory(LARGE)?;
-        let (qp, other, far, kept) = match peer.take() {
+        let (qp, other, far, kept) = match peer {
             Some(mut peer) => {
-                let qp = peer.connect(&bench, &init, death.retry())?;
+                let qp = peer.connect(&bench, &init, retry)?;
                 let far = peer.remote()?;
                 (qp, Other::There(peer), far, None)
             }
             None => {
                 let others = bench.init(Transport::Rc, caps(plan.queue_depth))?;
-                let (qp, other) = bench.connect_with(&init, &others, death.retry())?;
+                let (qp, other) = bench.connect_with(&init, &others, retry)?;
                 let far = bench.memory(LARGE)?;
                 let end = End {
                     qp: other,

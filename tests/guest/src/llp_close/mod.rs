@@ -30,9 +30,11 @@ enum How {
     Dies(Death),
     /// Every packet is lost, and TCP gives up.
     Cut,
+    /// The same, between two network namespaces with a device each.
+    CableCut,
 }
 
-const ENDS: [End; 8] = [
+const ENDS: [End; 9] = [
     End::new("disconnect", Death::Disconnect, Reason::None),
     End::new("peer_disconnects", Death::PeerDisconnects, Reason::Closed),
     End::new("peer_fails", Death::PeerFails, Reason::Closed),
@@ -43,6 +45,11 @@ const ENDS: [End; 8] = [
     End {
         name: "cut",
         how: How::Cut,
+        reason: Reason::Lost,
+    },
+    End {
+        name: "cable_cut",
+        how: How::CableCut,
         reason: Reason::Lost,
     },
 ];
@@ -60,7 +67,7 @@ impl End {
     fn needs_send(self) -> bool {
         match self.how {
             How::Dies(death) => death.is_by_send(Device::Siw),
-            How::Cut => true,
+            How::Cut | How::CableCut => true,
         }
     }
 
@@ -74,7 +81,17 @@ impl End {
                 }
                 Ok(())
             }
-            How::Cut => scene.post_sends(2),
+            How::Cut | How::CableCut => scene.post_sends(2),
+        }
+    }
+
+    /// What the victim has to do, in turn. There is one cable only: while an RDMA device goes, as those of
+    /// a cable do for a while, linux makes no network namespace (`core/device.c: rdma_dev_init_net` wants each
+    /// device to appear there; measured: ENODEV).
+    fn loads(self) -> &'static [Load] {
+        match self.how {
+            How::Dies(_) | How::Cut => &Load::ALL,
+            How::CableCut => &[Load::Shared],
         }
     }
 }
@@ -109,14 +126,18 @@ impl Load {
     }
 }
 
+/// Seconds. TCP takes up to ten of them to give up, and a cable takes half a dozen commands to lay.
+const DEADLINE: u64 = 60;
+
 /// Adds the cases of this theme.
 pub(crate) fn add(suite: &mut Suite) {
     for end in ENDS {
-        for load in Load::ALL {
+        for &load in end.loads() {
             let name = format!("llp_close/siw/{}/{}", end.name, load.name());
             suite
                 .case(name, move || close(end, load))
-                .beyond_stock(stock_fault(end, load));
+                .beyond_stock(stock_fault(end, load))
+                .within(DEADLINE);
         }
     }
 }
@@ -133,11 +154,15 @@ fn stock_fault(end: End, load: Load) -> Option<&'static str> {
 }
 
 fn close(end: End, load: Load) -> Outcome {
-    let death = match end.how {
-        How::Dies(death) => death,
-        How::Cut => Death::PeerDestroyed,
+    let set = |death| Scene::set(Device::Siw, death, load.plan());
+    let (scene, cable) = match end.how {
+        How::Dies(death) => (set(death)?, None),
+        How::Cut => (set(Death::PeerDestroyed)?, None),
+        How::CableCut => {
+            let (scene, cable) = Scene::across(load.plan())?;
+            (scene, Some(cable))
+        }
     };
-    let scene = Scene::set(Device::Siw, death, load.plan())?;
     if load == Load::Full {
         scene.post_recvs(20)?;
         if !end.needs_send() {
@@ -150,9 +175,13 @@ fn close(end: End, load: Load) -> Outcome {
         (reason, _) => reason,
     };
     let before = companion::count(reason)?;
-    let cut = match end.how {
-        How::Dies(_) => None,
-        How::Cut => Some(Cut::begin()?),
+    let cut = match (end.how, &cable) {
+        (How::Cut, _) => Some(Cut::begin()?),
+        (_, Some(cable)) => {
+            cable.cut()?;
+            None
+        }
+        _ => None,
     };
     end.inflict(&scene)?;
     let told = told::listen(&scene, end, load)?;

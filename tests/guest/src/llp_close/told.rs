@@ -13,7 +13,7 @@ use super::companion::{self, Reason};
 use super::{End, Load};
 
 /// TCP gives up after some seconds; all else is told at once.
-const PATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(12)];
+const PATIENCE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(12)];
 
 /// Whether the application has ended the connection itself, and waits for nothing: it need not be told.
 fn is_idle(end: End, load: Load) -> bool {

@@ -2,6 +2,7 @@
 
 //! An open device, and what queue pairs on it are made from.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use crate::links::Device;
@@ -28,20 +29,21 @@ impl Bench {
     ///
     /// A failure of any verb.
     pub fn open(device: Device) -> Result<Self, Stop> {
-        let context = match device {
-            Device::Rxe => Context::open(device.ibdev())?,
-            Device::Siw => {
-                let id = CmId::create(&CmChannel::create()?)?;
-                id.bind(device.address())?;
-                Context::of_cm_id(id)?
-            }
-        };
-        let pd = Pd::alloc(&context)?;
-        Ok(Self {
-            device,
-            context,
-            pd,
-        })
+        match device {
+            Device::Rxe => Self::open_directly(device),
+            Device::Siw => Self::open_at(device.address()),
+        }
+    }
+
+    /// Opens the siw device that has `address`.
+    ///
+    /// # Errors
+    ///
+    /// A failure of any verb.
+    pub fn open_at(address: Ipv4Addr) -> Result<Self, Stop> {
+        let id = CmId::create(&CmChannel::create()?)?;
+        id.bind(address)?;
+        Self::on(Device::Siw, Context::of_cm_id(id)?)
     }
 
     /// Opens `device` without librdmacm; QPs of such a bench cannot be connected on siw.
@@ -50,7 +52,10 @@ impl Bench {
     ///
     /// A failure of any verb.
     pub fn open_directly(device: Device) -> Result<Self, Stop> {
-        let context = Context::open(device.ibdev())?;
+        Self::on(device, Context::open(device.ibdev())?)
+    }
+
+    fn on(device: Device, context: Arc<Context>) -> Result<Self, Stop> {
         let pd = Pd::alloc(&context)?;
         Ok(Self {
             device,
