@@ -15,7 +15,7 @@ use crate::error::{Context, Error, Result};
 use crate::process::{output_of, progress, run, tool};
 
 /// What boots a machine, and what jobs find in this machine's own userland alone.
-pub(crate) const MACHINE: &[&str] = &["qemu-system-x86", "valgrind"];
+pub(crate) const MACHINE: &[&str] = &["kmod", "qemu-system-x86", "valgrind"];
 
 /// What prepares a kernel: `depmod`, the modules' compression, and a build against kernel headers
 /// (their prebuilt programs need libelf, libssl and zlib).
