@@ -170,7 +170,11 @@ impl Scene {
 
     /// Connects a victim with that peer, or one in this process.
     fn on(bench: Bench, peer: Option<Peer>, retry: Retry, plan: Plan) -> Result<Self, Stop> {
-        let bench = if plan.in_thread_domain { bench.into_thread_domain()? } else { bench };
+        let bench = if plan.in_thread_domain {
+            bench.into_thread_domain()?
+        } else {
+            bench
+        };
         let channel = CompChannel::create(&bench.context)?;
         let (init, srq) = victim(&bench, &channel, plan)?;
         let near = bench.memory(LARGE)?;
