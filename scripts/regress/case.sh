@@ -12,6 +12,8 @@ here=$(dirname "${BASH_SOURCE[0]}")
 . "$here/provider.sh"
 # shellcheck source=scripts/regress/device.sh
 . "$here/device.sh"
+# shellcheck source=scripts/regress/killed.sh
+. "$here/killed.sh"
 
 DEADLINE=${DEADLINE:-30} # seconds for a client, and as many for its server after it; an emulated guest is slow
 PORT=7301                # each case has its own, so that no TIME_WAIT of the last one is in its way
@@ -68,10 +70,23 @@ start_server() { # tcp_listens|cm_listens PROGRAM [ARGUMENT...]
 # No program outlives a script that is killed. Who is late is decided before, by in_time.
 limited() { exec timeout -k 2 $((3 * DEADLINE)) "$@"; }
 
-# The status of a child, or 124 if it still runs at its deadline; it is left running.
+# The status of a child, or 124 if it still runs at its deadline, or has said UNABLE; it is left running.
 in_time() { # PID
-    timeout "$DEADLINE" tail --pid="$1" -s 0.1 -f /dev/null || return
+    if [[ ${UNABLE:-} ]]; then
+        until_unable "$1" || return
+    else
+        # One process where a loop would have many, which start slowly.
+        timeout "$DEADLINE" tail --pid="$1" -s 0.1 -f /dev/null || return
+    fi
     wait "$1"
+}
+
+until_unable() { # PID; fails unless that has ended
+    local limit=$((SECONDS + DEADLINE))
+    while kill -0 "$1" 2>/dev/null; do
+        ((SECONDS < limit)) && ! is_unable >/dev/null || return 124
+        sleep 0.2
+    done
 }
 
 stop_server() {
@@ -91,30 +106,54 @@ stop() { # [PID]
 # Runs a client against a server that listens on PORT; both must end well. Optional, as variables before the call:
 #   EXPECT=REGEX   the client must also have said this
 #   STAYS=yes      the server does not end, and must still be there when the client has ended
+#   HOLDS=COMMAND  this must succeed then, a word without arguments
 #   AGAIN=REGEX    what the programs say when they fail by a race of their own; they get two more tries
+#   UNABLE=REGEX   what one of them says where it cannot run on DEVICE, and for which
+#   WHY=REASON     the case is then skipped
 tcp_case() { talk tcp_listens "$@"; } # NAME SERVER [ARGUMENT...] -- CLIENT [ARGUMENT...]
 cm_case() { talk cm_listens "$@"; }   # the same
 talk() {
-    local ready=$1 name=$2 server=() tries=3 reason race
+    local ready=$1 name=$2 server client tries=3 reason race began=$SECONDS
     shift 2
-    while [[ $1 != -- ]]; do
-        server+=("$1")
-        shift
-    done
-    shift
+    ends "$@"
     if ! command -v "${server[0]}" >/dev/null; then
         skip "$name" "${server[0]} is not installed"
         return
     fi
     while true; do
         reason=
-        attempt "$@"
+        attempt "${client[@]}"
         race=$(others_race)
-        if [[ -z $reason || -z $race ]] || ! ((--tries)); then break; fi
+        if [[ -z $reason || -z $race ]] || is_unable >/dev/null || ! ((--tries)); then break; fi
         printf '%s: %s; again, for this:\n%s\n' "$name" "$reason" "$race" >&2
     done
-    if [[ $reason ]]; then fail "$name" "$reason"; else pass "$name"; fi
+    verdict "$name" "$reason" "$began"
     PORT=$((PORT + 1))
+}
+
+# Splits what two programs are called with; sets server and client, of its caller.
+ends() { # SERVER [ARGUMENT...] -- CLIENT [ARGUMENT...]
+    server=()
+    while [[ $1 != -- ]]; do
+        server+=("$1")
+        shift
+    done
+    client=("${@:2}")
+}
+
+# Shows where a program said UNABLE.
+is_unable() { [[ ${UNABLE:-} ]] && grep -hE -- "$UNABLE" "$LOGS"/*; }
+
+# Says how a case went: well, if there is no reason against it.
+verdict() { # NAME REASON BEGIN
+    echo "$1: $((SECONDS - $3)) s" >&2
+    if [[ -z $2 ]]; then
+        pass "$1"
+    elif is_unable >&2; then
+        skip "$1" "$WHY"
+    else
+        fail "$1" "$2"
+    fi
 }
 
 attempt() { # CLIENT [ARGUMENT...]; part of talk, sets its reason
@@ -132,8 +171,10 @@ attempt() { # CLIENT [ARGUMENT...]; part of talk, sets its reason
     in_time "$CLIENT" || status=$?
     if ((status)); then
         reason="client: $(ending "$status" client)"
-    elif ! grep -q -- "${EXPECT:-}" "$LOGS/client"; then
+    elif [[ ${EXPECT:-} ]] && ! grep -q -- "$EXPECT" "$LOGS/client"; then
         reason="the client never said '$EXPECT'"
+    elif ! "${HOLDS:-true}" >"$LOGS/holds" 2>&1; then
+        reason="$HOLDS: $(tail -n 1 "$LOGS/holds")"
     elif [[ ${STAYS:-} ]]; then
         kill -0 "$SERVER" 2>/dev/null || reason="the server did not stay"
     else
@@ -151,6 +192,27 @@ ending() { # STATUS server|client
     124) echo "still ran after its time" ;;
     *) echo "status $1, last words: $(grep -v '^[[:space:]]*$' "$LOGS/$2" | tail -n 1)" ;;
     esac
+}
+
+# A program that needs no other; EXPECT, UNABLE and WHY as above.
+alone_case() { # NAME PROGRAM [ARGUMENT...]
+    local name=$1 reason='' status=0 began=$SECONDS
+    shift
+    if ! command -v "$1" >/dev/null; then
+        skip "$name" "$1 is not installed"
+        return
+    fi
+    rm -f "$LOGS"/*
+    limited "$@" &>"$LOGS/client" &
+    CLIENT=$!
+    in_time "$CLIENT" || status=$?
+    if ((status)); then
+        reason=$(ending "$status" client)
+    elif [[ ${EXPECT:-} ]] && ! grep -q -- "$EXPECT" "$LOGS/client"; then
+        reason="it never said '$EXPECT'"
+    fi
+    stop_client
+    verdict "$name" "$reason" "$began"
 }
 
 # The server's TCP connections in which the same bytes wait for a second. On siw, which reads a socket in its receive upcall,
