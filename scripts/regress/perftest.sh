@@ -20,13 +20,19 @@ perftest() { # tcp|cm NAME PROGRAM [ARGUMENT...]
 # When an answer completes before the send that it answers (rxe of linux 6.12 completes sends in a work item, siw behind the
 # transmission), that send stays in its CQ of one entry and the next one is lost with its event (rxe_cq_post: queue full).
 variants() {
-    perftest cm send_bw-cm-4qps send_bw -R -q 4
+    perftest cm send_bw-cm-8qps send_bw -R -q 8
     perftest cm send_bw-cm-both-ways send_bw -R -b
     perftest cm send_bw-cm-post-list send_bw -R -l 10
     perftest cm send_bw-cm-srq send_bw -R --use-srq
     perftest cm send_lat-cm-srq send_lat -R --use-srq
     perftest cm send_lat-cm-inline send_lat -R -I 64 -s 64
-    perftest cm write_bw-cm-4qps write_bw -R -q 4
-    perftest cm read_bw-cm-4qps read_bw -R -q 4
+    perftest cm write_bw-cm-8qps write_bw -R -q 8
+    perftest cm read_bw-cm-8qps read_bw -R -q 8
     perftest cm read_bw-cm-events read_bw -R -e -t 10 -Q 10
+
+    local end program
+    for program in send_bw write_bw read_lat; do
+        end=("ib_$program" -d "$DEVICE" -p "$PORT" -n 100000000 -s 1024 -F -R)
+        killed_case "$program-cm-killed" cm_listens "${end[@]}" -- "${end[@]}" "$ADDRESS"
+    done
 }
