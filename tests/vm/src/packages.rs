@@ -17,6 +17,16 @@ use crate::process::{output_of, progress, run, tool};
 /// What boots a machine, and what jobs find in this machine's own userland alone.
 pub(crate) const MACHINE: &[&str] = &["kmod", "qemu-system-x86", "valgrind"];
 
+/// Larger applications that only test plans run, in this machine's own userland too.
+pub(crate) const APPLICATIONS: &[&str] = &[
+    "fio",
+    "libfabric-bin",
+    "openmpi-bin",
+    "python3-mpi4py",
+    "qperf",
+    "ucx-utils",
+];
+
 /// What prepares a kernel: `depmod`, the modules' compression, and a build against kernel headers
 /// (their prebuilt programs need libelf, libssl and zlib).
 pub(crate) const KERNEL: &[&str] = &[

@@ -14,6 +14,7 @@ pub(crate) fn run(request: &Prepare) -> Result<u8> {
     let packages = Packages::open(&cache)?;
     let needed = [
         packages::MACHINE,
+        packages::APPLICATIONS,
         packages::GUEST,
         packages::KERNEL,
         packages::PROVIDER,

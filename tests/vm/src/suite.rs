@@ -119,6 +119,7 @@ fn prepare<'a>(project: &Project, scratch: &Scratch, jobs: &'a [Job]) -> Result<
     let cache = Cache::open()?;
     let packages = Packages::open(&cache)?;
     packages.install(packages::MACHINE)?;
+    packages.install(packages::APPLICATIONS)?;
     packages.install(packages::GUEST)?;
     let provider_dir = scratch.dir.join("provider");
     if jobs
