@@ -38,6 +38,10 @@ pub(crate) fn alarm(line: &str) -> Option<Alarm> {
     if line.contains("Kernel panic") {
         return Some(Alarm::Panic);
     }
+    // arch/x86/kernel/traps.c: show_signal. A program crashed, which its exit status tells.
+    if line.contains("traps: ") && line.contains(" ip:") {
+        return None;
+    }
     FAULTS
         .iter()
         .any(|fault| line.contains(fault))
@@ -78,6 +82,7 @@ mod tests {
             "[   12.345678] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
             "[   12.345678] refcount_t: underflow; use-after-free.",
             "[   12.345678] INFO: task ibv_rc_pingpong:99 blocked for more than 120 seconds.",
+            "[   12.345678] general protection fault, probably for non-canonical address 0x6b6b: 0000 [#1] SMP",
             "[   12.345678] unregister_netdevice: waiting for dummy0 to become free.",
         ] {
             assert_eq!(alarm(line), Some(Alarm::Fault), "{line}");
@@ -93,6 +98,7 @@ mod tests {
             "[    1.000000] rdma_rxe: loaded",
             "[    1.000000] infiniband rxe0: added dummy0",
             "[    1.000000] debug: unmapping init [mem 0x0-0x1]",
+            "[    1.000000] traps: ib_atomic_lat[478] general protection fault ip:7f0f62f86472 sp:7ffc error:0 in libc.so.6",
         ] {
             assert_eq!(alarm(line), None, "{line}");
         }
