@@ -29,10 +29,4 @@ variants() {
     perftest cm write_bw-cm-8qps write_bw -R -q 8
     perftest cm read_bw-cm-8qps read_bw -R -q 8
     perftest cm read_bw-cm-events read_bw -R -e -t 10 -Q 10
-
-    local end program
-    for program in send_bw write_bw read_lat; do
-        end=("ib_$program" -d "$DEVICE" -p "$PORT" -n 100000000 -s 1024 -F -R)
-        killed_case "$program-cm-killed" cm_listens "${end[@]}" -- "${end[@]}" "$ADDRESS"
-    done
 }
