@@ -14,7 +14,7 @@ pub(crate) const USAGE: &str = "\
 Runs commands and test plans in a virtual machine with rdma_rxe and siw.
 
 usage: vm [run] [--kernel K] [--userland U] [--provider P] [--deadline SECS] COMMAND
-       vm suite [--jobs GLOB] [--no-userlands] [--parallel N] [--verbose] PLAN…
+       vm suite [--jobs GLOB] [--stock-in-turn] [--no-userlands] [--parallel N] [--verbose] PLAN…
        vm prepare [--refresh] [--no-userlands]
 
   run      runs COMMAND with bash; rxe0 (192.0.2.1) and siw0 (198.51.100.1) are up
@@ -26,6 +26,7 @@ usage: vm [run] [--kernel K] [--userland U] [--provider P] [--deadline SECS] COM
   --provider P      lastwqe (default) or stock
   --deadline SECS   ends the command after that time (default 600)
   --jobs GLOB       only the jobs whose name matches; may be repeated
+  --stock-in-turn   `must` jobs on stock on one of their kernels, not on each
   --no-userlands    only this machine's own userland
   --parallel N      as many machines at a time (default 2, 1 on a single processor)
   --verbose         lists every case
@@ -60,6 +61,7 @@ pub(crate) struct Suite {
     pub(crate) plans: Vec<PathBuf>,
     /// Empty: all jobs.
     pub(crate) jobs: Vec<String>,
+    pub(crate) stock_in_turn: bool,
     pub(crate) no_userlands: bool,
     pub(crate) parallel: Option<usize>,
     pub(crate) verbose: bool,
@@ -119,6 +121,7 @@ fn suite(mut args: impl Iterator<Item = String>) -> Result<Request> {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--jobs" => suite.jobs.push(value(&arg, &mut args)?),
+            "--stock-in-turn" => suite.stock_in_turn = true,
             "--no-userlands" => suite.no_userlands = true,
             "--parallel" => suite.parallel = Some(value(&arg, &mut args)?),
             "--verbose" => suite.verbose = true,

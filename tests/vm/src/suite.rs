@@ -19,7 +19,7 @@ use crate::error::{Context, Error, Result};
 use crate::judge::judge;
 use crate::kernel::{Kernel, Series};
 use crate::packages::{self, Packages};
-use crate::plan::{self, Job};
+use crate::plan::{self, Job, Kind};
 use crate::project::{Project, Scratch};
 use crate::provider::{self, Provider};
 use crate::record::{Execution, Record, Recorder};
@@ -67,7 +67,7 @@ pub(crate) fn run(request: &Suite) -> Result<u8> {
     let project = Project::find()?;
     let scratch = Scratch::new(&project)?;
     let _logs = claim_logs(&project)?;
-    let work = prepare(&project, &scratch, &jobs)?;
+    let work = prepare(&project, &scratch, &jobs, request.stock_in_turn)?;
     let environments: Vec<Environment> = work.iter().map(|work| work.environment).collect();
     let (records, mut complaints) =
         run_machines(&project, work, request.parallel.unwrap_or_else(machines));
@@ -115,7 +115,12 @@ fn claim_logs(project: &Project) -> Result<File> {
 }
 
 /// Makes everything that takes the network or the compiler, before the first machine starts.
-fn prepare<'a>(project: &Project, scratch: &Scratch, jobs: &'a [Job]) -> Result<Vec<Work<'a>>> {
+fn prepare<'a>(
+    project: &Project,
+    scratch: &Scratch,
+    jobs: &'a [Job],
+    stock_in_turn: bool,
+) -> Result<Vec<Work<'a>>> {
     let cache = Cache::open()?;
     let packages = Packages::open(&cache)?;
     packages.install(packages::MACHINE)?;
@@ -132,7 +137,7 @@ fn prepare<'a>(project: &Project, scratch: &Scratch, jobs: &'a [Job]) -> Result<
     for userland in Userland::ALL {
         for kernel in Series::ALL {
             let environment = Environment { userland, kernel };
-            let executions = executions(jobs, environment);
+            let executions = executions(jobs, environment, stock_in_turn);
             if executions.is_empty() {
                 continue;
             }
@@ -178,21 +183,34 @@ fn prepare<'a>(project: &Project, scratch: &Scratch, jobs: &'a [Job]) -> Result<
     Ok(all)
 }
 
-fn executions(jobs: &[Job], environment: Environment) -> Vec<Execution<'_>> {
-    let here = |job: &&Job| {
-        job.kernels.contains(&environment.kernel) && job.userlands.contains(&environment.userland)
-    };
-    let run = |job| {
-        move |provider: &Provider| Execution {
-            job,
-            environment,
-            provider: *provider,
+/// What a machine has to run, in the order of the plan.
+///
+/// A `must` job is run on stock to show that it can fail, and one kernel shows that. In turn, so that both kernels
+/// are seen and their machines are equally busy.
+fn executions(jobs: &[Job], environment: Environment, stock_in_turn: bool) -> Vec<Execution<'_>> {
+    let mut all = Vec::new();
+    for (turn, job) in jobs.iter().enumerate() {
+        if !job.kernels.contains(&environment.kernel)
+            || !job.userlands.contains(&environment.userland)
+        {
+            continue;
         }
-    };
-    jobs.iter()
-        .filter(here)
-        .flat_map(|job| job.providers.iter().map(run(job)))
-        .collect()
+        let is_its_turn = turn
+            .checked_rem(job.kernels.len())
+            .and_then(|turn| job.kernels.get(turn))
+            == Some(&environment.kernel);
+        for &provider in &job.providers {
+            let decides = provider == Provider::Lastwqe || job.kind == Kind::Parity;
+            if decides || is_its_turn || !stock_in_turn {
+                all.push(Execution {
+                    job,
+                    environment,
+                    provider,
+                });
+            }
+        }
+    }
+    all
 }
 
 /// How many machines run at a time where nobody says: one waits for a deadline or for its peers
@@ -286,4 +304,51 @@ fn comparisons(
         })
     };
     environments.iter().filter_map(comparison).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(name: &str, kind: &str) -> Job {
+        format!("{name} {kind} * * 12 60 true").parse().unwrap()
+    }
+
+    fn runs(jobs: &[Job], kernel: Series, stock_in_turn: bool) -> Vec<(&str, Provider)> {
+        let environment = Environment {
+            userland: Userland::Host,
+            kernel,
+        };
+        executions(jobs, environment, stock_in_turn)
+            .iter()
+            .map(|execution| (execution.job.name.as_str(), execution.provider))
+            .collect()
+    }
+
+    #[test]
+    fn stock_has_each_must_job_once_where_it_takes_turns() {
+        let jobs = [job("a", "must"), job("b", "must"), job("c", "parity")];
+        let (stock, ours) = (Provider::Stock, Provider::Lastwqe);
+        assert_eq!(
+            runs(&jobs, Series::V6_1, true),
+            [
+                ("a", stock),
+                ("a", ours),
+                ("b", ours),
+                ("c", stock),
+                ("c", ours)
+            ]
+        );
+        assert_eq!(
+            runs(&jobs, Series::V6_12, true),
+            [
+                ("a", ours),
+                ("b", stock),
+                ("b", ours),
+                ("c", stock),
+                ("c", ours)
+            ]
+        );
+        assert_eq!(runs(&jobs, Series::V6_12, false).len(), 6);
+    }
 }
