@@ -7,10 +7,11 @@
 # - the client may connect again before the server listens again (rdma_cm_server_connection), and crashes when refused;
 # - the client goes as soon as it has the server's last message, and siw may then complete that SEND with LOC_QP_OP_ERR, cut
 #   off in siw_qp_sq_process.
+CONNECTS_TOO_EARLY='Failed to connect RDMA CM events'
 perftest() { # tcp|cm NAME PROGRAM [ARGUMENT...]
     local end=("ib_$3" -d "$DEVICE" -p "$PORT" -n 50 -F "${@:4}")
     [[ $3 == atomic_* || ${*:4} == *" -s "* ]] || end+=(-s 1024)
-    AGAIN='Failed to connect RDMA CM events|Failed to close connection' \
+    AGAIN="$CONNECTS_TOO_EARLY|Failed to close connection" \
         "$1_case" "$2" "${end[@]}" -- "${end[@]}" "$ADDRESS"
 }
 
