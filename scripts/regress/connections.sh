@@ -55,7 +55,12 @@ roce() {
 
     # One that receives has joined when it says so, line by line: librdmacm has attached its QP then.
     local group=(-m 233.252.0.9 -b "$ADDRESS" -C 10) # of MCAST-TEST-NET (RFC 6676)
-    WHY='no datagrams' talk has_joined mckey stdbuf -oL mckey "${group[@]}" -- mckey -s "${group[@]}"
+    # linux 6.12 drops some of ten datagrams in a row to a group before rxe has sent them (sent_pkts), on either provider.
+    if [[ $(uname -r) == 6.12.* && $DEVICE == *rxe* ]]; then
+        skip mckey "linux 6.12 drops datagrams to a group"
+    else
+        WHY='no datagrams' talk has_joined mckey stdbuf -oL mckey "${group[@]}" -- mckey -s "${group[@]}"
+    fi
 }
 
 has_joined() { grep -q joined "$LOGS/server"; }
