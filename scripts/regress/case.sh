@@ -112,23 +112,29 @@ stop() { # [PID]
 #   WHY=REASON     the case is then skipped
 tcp_case() { talk tcp_listens "$@"; } # NAME SERVER [ARGUMENT...] -- CLIENT [ARGUMENT...]
 cm_case() { talk cm_listens "$@"; }   # the same
-talk() {
-    local ready=$1 name=$2 server client tries=3 reason race began=$SECONDS
-    shift 2
+talk() { play attempt "$@"; }
+
+# Plays a case of two programs, as often as others' races make it necessary. ATTEMPT plays it once: with reason it says why it
+# failed, and with race what of that lets it be played again.
+play() { # ATTEMPT READY NAME SERVER [ARGUMENT...] -- CLIENT [ARGUMENT...]
+    local attempt=$1 ready=$2 name=$3 server client tries=3 reason race began=$SECONDS
+    shift 3
     ends "$@"
-    if ! command -v "${server[0]}" >/dev/null; then
-        skip "$name" "${server[0]} is not installed"
-        return
-    fi
+    is_installed "$name" "${server[0]}" || return 0
     while true; do
-        reason=
-        attempt "${client[@]}"
-        race=$(others_race)
-        if [[ -z $reason || -z $race ]] || is_unable >/dev/null || ! ((--tries)); then break; fi
+        reason='' race=''
+        "$attempt" "${client[@]}"
+        if [[ -z $race ]] || is_unable >/dev/null || ! ((--tries)); then break; fi
         printf '%s: %s; again, for this:\n%s\n' "$name" "$reason" "$race" >&2
     done
     verdict "$name" "$reason" "$began"
     PORT=$((PORT + 1))
+}
+
+is_installed() { # NAME PROGRAM; else the case is skipped
+    if command -v "$2" >/dev/null; then return; fi
+    skip "$1" "$2 is not installed"
+    return 1
 }
 
 # Splits what two programs are called with; sets server and client, of its caller.
@@ -156,14 +162,10 @@ verdict() { # NAME REASON BEGIN
     fi
 }
 
-attempt() { # CLIENT [ARGUMENT...]; part of talk, sets its reason
+attempt() { # CLIENT [ARGUMENT...]; part of play, sets its reason and race
     local status=0
-    rm -f "$LOGS"/*
-    touch "$LOGS"/{client,server,unread}
-    if ! start_server "$ready" "${server[@]}"; then
-        wait "$SERVER" || status=$?
-        SERVER=
-        reason="the server ended before it listened: $(ending "$status" server)"
+    if ! serve; then
+        race=$(others_race)
         return
     fi
     limited "$@" &>"$LOGS/client" &
@@ -171,7 +173,7 @@ attempt() { # CLIENT [ARGUMENT...]; part of talk, sets its reason
     in_time "$CLIENT" || status=$?
     if ((status)); then
         reason="client: $(ending "$status" client)"
-    elif [[ ${EXPECT:-} ]] && ! grep -q -- "$EXPECT" "$LOGS/client"; then
+    elif ! has_said_it; then
         reason="the client never said '$EXPECT'"
     elif ! "${HOLDS:-true}" >"$LOGS/holds" 2>&1; then
         reason="$HOLDS: $(tail -n 1 "$LOGS/holds")"
@@ -185,7 +187,22 @@ attempt() { # CLIENT [ARGUMENT...]; part of talk, sets its reason
     [[ -z $reason ]] || unread >"$LOGS/unread"
     stop_client
     stop_server
+    [[ -z $reason ]] || race=$(others_race)
 }
+
+# Begins an attempt: starts the server, or fails with the reason why there is none.
+serve() {
+    local status=0
+    rm -f "$LOGS"/*
+    touch "$LOGS"/{client,server,unread}
+    if start_server "$ready" "${server[@]}"; then return; fi
+    wait "$SERVER" || status=$?
+    SERVER=
+    reason="the server ended before it listened: $(ending "$status" server)"
+    return 1
+}
+
+has_said_it() { [[ -z ${EXPECT:-} ]] || grep -q -- "$EXPECT" "$LOGS/client"; }
 
 ending() { # STATUS server|client
     case $1 in
@@ -198,17 +215,14 @@ ending() { # STATUS server|client
 alone_case() { # NAME PROGRAM [ARGUMENT...]
     local name=$1 reason='' status=0 began=$SECONDS
     shift
-    if ! command -v "$1" >/dev/null; then
-        skip "$name" "$1 is not installed"
-        return
-    fi
+    is_installed "$name" "$1" || return 0
     rm -f "$LOGS"/*
     limited "$@" &>"$LOGS/client" &
     CLIENT=$!
     in_time "$CLIENT" || status=$?
     if ((status)); then
         reason=$(ending "$status" client)
-    elif [[ ${EXPECT:-} ]] && ! grep -q -- "$EXPECT" "$LOGS/client"; then
+    elif ! has_said_it; then
         reason="it never said '$EXPECT'"
     fi
     stop_client

@@ -6,33 +6,11 @@
 # The client must end, in whatever way but by a fault (UCX aborts). Optional, as variables before the call:
 #   AWAKE=yes      it need not end, but must not be left asleep
 #   AGAIN=REGEX    what the programs say when they do not get as far as traffic by a race of their own; they get two more tries
-killed_case() { # NAME tcp_listens|cm_listens SERVER [ARGUMENT...] -- CLIENT [ARGUMENT...]
-    local name=$1 ready=$2 server client tries=3 reason race began=$SECONDS
-    shift 2
-    ends "$@"
-    if ! command -v "${server[0]}" >/dev/null; then
-        skip "$name" "${server[0]} is not installed"
-        return
-    fi
-    while true; do
-        reason=
-        kill_in_traffic "${client[@]}"
-        race=$(others_race)
-        if [[ $reason != "no traffic"* || -z $race ]] || ! ((--tries)); then break; fi
-        printf '%s: %s; again, for this:\n%s\n' "$name" "$reason" "$race" >&2
-    done
-    verdict "$name" "$reason" "$began"
-    PORT=$((PORT + 1))
-}
+killed_case() { play kill_in_traffic "$2" "$1" "${@:3}"; } # NAME tcp_listens|cm_listens SERVER [ARGUMENT...] -- CLIENT [ARGUMENT...]
 
-kill_in_traffic() { # CLIENT [ARGUMENT...]; part of killed_case, sets its reason
+kill_in_traffic() { # CLIENT [ARGUMENT...]; part of play, sets its reason and race
     local status=0 before
-    rm -f "$LOGS"/*
-    touch "$LOGS"/{client,server,unread}
-    if ! start_server "$ready" "${server[@]}"; then
-        reason="the server ended before it listened: $(ending 1 server)"
-        return
-    fi
+    serve || return 0
     before=$(carried)
     limited "$@" &>"$LOGS/client" &
     CLIENT=$!
@@ -56,6 +34,8 @@ kill_in_traffic() { # CLIENT [ARGUMENT...]; part of killed_case, sets its reason
     fi
     stop_client
     stop_server
+    # shellcheck disable=SC2034 # play reads it
+    [[ $reason != "no traffic"* ]] || race=$(others_race)
 }
 
 # Returns when a hundred packets more have gone over DEVICE, or fails if that takes too long.
