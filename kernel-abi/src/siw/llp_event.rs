@@ -39,15 +39,6 @@ pub enum LlpEvent {
 }
 
 impl LlpEvent {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::CloseComplete,
-        Self::BadClose,
-        Self::ConnectionReset,
-        Self::ConnectionLost,
-        Self::TerminateReceived,
-    ];
-
     /// The event that tells of it (`enum ib_event_type`, linux 6.1 `include/rdma/ib_verbs.h`).
     ///
     /// - With an SRQ, always `QP_LAST_WQE_REACHED`: the QP takes no more receives and all that it took

@@ -21,7 +21,6 @@ pub(crate) fn add(suite: &mut Suite) {
     full::add(suite);
 }
 
-/// Adds the case `name` of this theme.
 /// Why stock siw fails every case of a refused request, whatever else it does.
 const NEGATIVE: &str = "the errno is negative";
 

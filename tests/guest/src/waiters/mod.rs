@@ -25,7 +25,6 @@ pub(crate) fn add(suite: &mut Suite) {
     race::add(suite);
 }
 
-/// Adds the case `name` of this theme.
 /// A QP that lives, with nothing to do.
 fn alive(device: Device) -> Result<Scene, Stop> {
     Scene::set(device, Death::ModifyErr, Plan::PLAIN)
