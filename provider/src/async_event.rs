@@ -108,6 +108,9 @@ unsafe fn judge<D: Driver>(context: &Context, event: &mut ibv_async_event) -> Ve
                     // It may be of a life before a RESET.
                     qp.pair.ask_after();
                 }
+                if !qp.pair.is_of_this_life() {
+                    return Verdict::PassedOver;
+                }
                 qp.pair.claim();
                 if qp.pair.tell_last_wqe(false) {
                     Verdict::Told
@@ -193,22 +196,26 @@ unsafe fn pass_over(file: RawFd, event: &mut ibv_async_event) -> bool {
 
 /// Reads one event from the context's file, if there is one.
 fn read(file: RawFd) -> Option<AsyncEventDesc> {
+    if !has_unread(file) {
+        return None;
+    }
+    let mut desc = AsyncEventDesc::default();
+    let room = desc.as_mut_bytes();
+    // SAFETY: as much room as the length says. Another thread may be faster, on a blocking file: then
+    // this one waits as its application asked for.
+    let got = unsafe { libc::read(file, room.as_mut_ptr().cast(), room.len()) };
+    (usize::try_from(got) == Ok(size_of::<AsyncEventDesc>())).then_some(desc)
+}
+
+/// Whether events wait in a context's file.
+pub(crate) fn has_unread(file: RawFd) -> bool {
     let mut ready = libc::pollfd {
         fd: file,
         events: libc::POLLIN,
         revents: 0,
     };
-    let mut desc = AsyncEventDesc::default();
-    let room = desc.as_mut_bytes();
-    // SAFETY: one entry; as much room as the length says. Another thread may be faster, on a blocking
-    // file: then this one waits as its application asked for.
-    let got = unsafe {
-        if libc::poll(&raw mut ready, 1, 0) != 1 {
-            return None;
-        }
-        libc::read(file, room.as_mut_ptr().cast(), room.len())
-    };
-    (usize::try_from(got) == Ok(size_of::<AsyncEventDesc>())).then_some(desc)
+    // SAFETY: one entry.
+    unsafe { libc::poll(&raw mut ready, 1, 0) == 1 }
 }
 
 fn names_qp(event: ibv_event_type) -> bool {

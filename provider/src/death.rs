@@ -57,6 +57,8 @@ pub(crate) struct Life {
     /// A sign of death that came meanwhile.
     pub(crate) missed: Option<Cause>,
     pub(crate) last_wqe: LastWqe,
+    /// Events of the life before a RESET may be unread.
+    pub(crate) may_have_earlier_events: bool,
 }
 
 /// `IBV_QP_STATE` alone.

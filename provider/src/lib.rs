@@ -34,6 +34,7 @@ mod death;
 mod doorbell;
 mod draft;
 mod driver;
+mod earlier_life;
 mod errno;
 mod flush;
 mod last_wqe;

@@ -126,6 +126,7 @@ impl<D: Driver> QueuePair<D> {
         // siw's kernel ignores the move: such a QP stays dead.
         life.dead &= !D::RESETS;
         life.last_wqe = LastWqe::NotDue;
+        self.note_earlier_events(&mut life);
         drop(life);
         self.withdraw_claim();
         Ok(())

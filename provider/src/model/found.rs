@@ -132,6 +132,32 @@ fn an_event_of_an_earlier_life_does_not_kill() {
     play::<Rxe>(shared(Kind::Rxe612, 2), &steps);
 }
 
+/// What it had taken said flushed, and the kernel completed it.
+#[test]
+fn an_event_of_an_earlier_life_ends_no_claim() {
+    let whims = Tape(vec![
+        22, 0, 0, 44, 112, 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 10, 0, 0, 1, 0, 0, 17, 0, 0, 0, 1, 0, 57,
+        125, 0, 89, 157, 0, 103, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ]);
+    let setup = Setup {
+        room: 4,
+        depth: 2,
+        whims,
+        ..shared(Kind::Rxe612, 2)
+    };
+    let steps = [
+        kernel(1, Act::Die),
+        send(0),
+        Step::Reset { qp: 0 },
+        recv(0),
+        kernel(0, Act::Receive),
+        Step::Reap,
+        kernel(0, Act::Die),
+        Step::Reap,
+    ];
+    play::<Rxe>(setup, &steps);
+}
+
 /// A claim took the receive of a QP that was destroyed for its own.
 #[test]
 fn a_receive_of_a_destroyed_qp_is_in_nobodys_way() {

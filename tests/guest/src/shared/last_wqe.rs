@@ -56,6 +56,9 @@ pub(super) fn add(suite: &mut Suite) {
             again_after_reset,
         )
         .beyond_stock("6.1: the event is missing");
+    suite
+        .on("shared", Device::Rxe, "unread_at_reset", unread_at_reset)
+        .beyond_stock("6.1: the event is missing; 6.12: that of the life before is told too");
 }
 
 /// Whether the kernel raises an event of the catastrophic kind, after which the other is not due.
@@ -183,4 +186,32 @@ fn again_after_reset(device: Device) -> Outcome {
     let nothing = next_event(&scene, Duration::from_millis(100))?;
     assert!(nothing.is_none(), "{nothing:?}");
     Ok(())
+}
+
+/// What was raised before a reset, and is read after another death, is not told besides. The application
+/// may have an event in its place that means nothing.
+fn unread_at_reset(device: Device) -> Outcome {
+    let scene = victim(device)?;
+    let qp = &scene.victim.qp;
+    let peer = scene.peer().qp.number();
+    scene.post_recvs(10)?;
+    let live_again = || {
+        qp.move_to(sys::IBV_QPS_RESET)?;
+        scene.bench.bring_up(qp, peer, Retry::PATIENT)
+    };
+    for _ in 0..3 {
+        qp.move_to(sys::IBV_QPS_ERR)?;
+        live_again()?;
+        qp.move_to(sys::IBV_QPS_ERR)?;
+        let (mut told, mut limit) = (0, patience());
+        while let Some(event) = next_event(&scene, limit)? {
+            if event.kind() == sys::IBV_EVENT_QP_LAST_WQE_REACHED {
+                told += 1;
+                limit = SILENCE;
+            }
+        }
+        assert_eq!(told, 1, "LAST_WQE_REACHED");
+        live_again()?;
+    }
+    expect_silence(&scene)
 }
