@@ -15,7 +15,7 @@ use crate::error::{Context, Error, Result};
 use crate::process::{output_of, progress, run, tool};
 
 /// What boots a machine, and what jobs find in this machine's own userland alone.
-pub(crate) const MACHINE: &[&str] = &["kmod", "qemu-system-x86", "valgrind"];
+pub(crate) const MACHINE: &[&str] = &["kmod", "qemu-system-x86", "strace", "valgrind"];
 
 /// Larger applications that only test plans run, in this machine's own userland too.
 pub(crate) const APPLICATIONS: &[&str] = &[

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! What the test suite asserts: instructions, as ratios to the stock provider's, and never times.
+
+use std::io;
+
+use guest::links::Device;
+
+use crate::measure::{Provider, flush_instructions, instructions};
+use crate::rows::{SUMS, sum};
+
+/// How many instructions a work request may take, posted and polled, for each of the stock provider's: rxe, siw. A
+/// few more than it does (`docs/performance.md`), so that what makes it slower is noticed.
+const LIMITS: [(f64, f64); SUMS.len()] = [
+    (1.30, 1.60),
+    (1.30, 1.60),
+    (1.10, 1.80),
+    (1.75, 2.95),
+    (5.00, f64::INFINITY),
+    (2.15, 2.15),
+    (2.30, 2.85),
+    (2.40, 2.95),
+];
+
+/// Instructions for each receive that is flushed.
+const FLUSH_LIMIT: f64 = 60.0;
+
+/// Prints a verdict for each row; whether all are kept.
+pub(crate) fn print() -> io::Result<bool> {
+    let mut verdicts = Verdicts { all_kept: true };
+    for device in Device::ALL {
+        let stock = instructions(device, Provider::Stock)?;
+        let ours = instructions(device, Provider::Lastwqe)?;
+        for ((row, post, poll, count), (rxe, siw)) in SUMS.into_iter().zip(LIMITS) {
+            let limit = device.pick(rxe, siw);
+            let name = format!("instructions/{device}/{}", row.replace(' ', "-"));
+            let figures = (
+                sum(&stock, post, poll, count),
+                sum(&ours, post, poll, count),
+            );
+            let (Some(stock), Some(ours)) = figures else {
+                println!("skip {name}: the stock provider has no such call");
+                continue;
+            };
+            let ratio = ours / stock;
+            verdicts.say(
+                &name,
+                ratio <= limit,
+                format_args!("{ours:.1} of {stock:.1}: {ratio:.2} > {limit}"),
+            );
+        }
+        let [few, many] =
+            [256, 4096].map(|wrs| flush_instructions(device, Provider::Lastwqe, wrs, 1));
+        let (few, many) = (few?, many?);
+        let name = format!("instructions/{device}/flush");
+        verdicts.say(
+            &name,
+            few.max(many) <= FLUSH_LIMIT,
+            format_args!("{few:.1}, {many:.1} > {FLUSH_LIMIT}"),
+        );
+        let beside = flush_instructions(device, Provider::Lastwqe, 256, 64)?;
+        let name = format!("instructions/{device}/flush-beside-others");
+        verdicts.say(
+            &name,
+            beside <= few * 1.1 + 1.0,
+            format_args!("{beside:.1} > {few:.1}"),
+        );
+    }
+    Ok(verdicts.all_kept)
+}
+
+struct Verdicts {
+    all_kept: bool,
+}
+
+impl Verdicts {
+    fn say(&mut self, name: &str, is_kept: bool, why: std::fmt::Arguments<'_>) {
+        self.all_kept &= is_kept;
+        eprintln!("bench: {name}: {why}");
+        if is_kept {
+            println!("ok {name}");
+        } else {
+            println!("not ok {name}: {why}");
+        }
+    }
+}
