@@ -6,43 +6,21 @@
 //! posts, arms, kills a QP. So a batch must not hold the CQ's own lock, which those take. It holds this
 //! one, which nothing but another batch waits for.
 
-use crate::lock::{Condvar, Mutex, lock, wait};
+use crate::lock::Word;
 
 /// A turn that one thread has at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
-    state: Mutex<State>,
-    free: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    is_taken: bool,
-    /// Threads that wait. Without one nobody has to be told, which would be a system call.
-    waiting: u32,
-}
+pub(crate) struct Turn(Word);
 
 impl Turn {
     /// Waits for the turn, and takes it.
     pub(crate) fn take(&self) {
-        let mut state = lock(&self.state);
-        while state.is_taken {
-            state.waiting = state.waiting.wrapping_add(1);
-            state = wait(&self.free, state);
-            state.waiting = state.waiting.wrapping_sub(1);
-        }
-        state.is_taken = true;
+        self.0.take();
     }
 
     /// Gives the turn up; nothing if nobody has it.
     pub(crate) fn give_up(&self) {
-        let mut state = lock(&self.state);
-        state.is_taken = false;
-        let has_heir = state.waiting > 0;
-        drop(state);
-        if has_heir {
-            self.free.notify_one();
-        }
+        self.0.give_back();
     }
 }
 
@@ -75,7 +53,6 @@ mod tests {
         for thread in threads {
             thread.join().unwrap();
         }
-        assert_eq!(lock(&turn.state).waiting, 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::alloc::{Layout, alloc_zeroed};
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use rdma_core_sys::provider::private_data;
 use rdma_core_sys::{
@@ -21,7 +21,7 @@ use super::steps::{Setup, Step};
 use super::whims::Whims;
 use crate::context::{self, Context};
 use crate::driver::Driver;
-use crate::lock::lock;
+use crate::lock::{MutexGuard, lock};
 use crate::{cq, cq_ex, pd, qp, srq};
 
 /// A CQ, and who waits for it.

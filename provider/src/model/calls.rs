@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use kernel_abi::{rxe as rxe_abi, siw as siw_abi, uverbs};
 use rdma_core_sys::provider::verbs_context;
@@ -21,7 +21,7 @@ use super::cq::Cq;
 use super::kernel::{Act, Kernel, Kind, Machine, Place, Qp};
 use super::srq::Srq;
 use super::{resizing, rxe, siw};
-use crate::lock::lock;
+use crate::lock::{Mutex, MutexGuard, lock};
 
 /// A device that is plugged in.
 pub(super) type Device = Arc<Mutex<Kernel>>;
