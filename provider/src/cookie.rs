@@ -96,15 +96,30 @@ impl CookieBase {
 }
 
 impl Cookie {
+    /// The queue that a cookie names.
+    pub(crate) fn queue(raw: u64) -> Option<Queue> {
+        match raw >> QUEUE_SHIFT {
+            1 => Some(Queue::Send),
+            2 => Some(Queue::Recv),
+            3 => Some(Queue::Shared),
+            _ => None,
+        }
+    }
+
+    /// The entry that a cookie names.
+    pub(crate) fn entry(raw: u64) -> u32 {
+        let [a, b, c, d, ..] = raw.to_le_bytes();
+        u32::from_le_bytes([a, b, c, d])
+    }
+
+    /// Whether two cookies name entries of the same queue.
+    pub(crate) fn is_of_one_queue(a: u64, b: u64) -> bool {
+        (a ^ b) >> OWNER_SHIFT == 0
+    }
+
     /// Reads a value that came back from the kernel; `None` if it names no queue.
     pub(crate) fn decode(raw: u64) -> Option<Self> {
-        let queue = match raw >> QUEUE_SHIFT {
-            1 => Queue::Send,
-            2 => Queue::Recv,
-            3 => Queue::Shared,
-            _ => return None,
-        };
-        let [e0, e1, e2, e3, ..] = raw.to_le_bytes();
+        let queue = Self::queue(raw)?;
         let above = raw >> OWNER_SHIFT;
         let [o0, o1, o2, o3, ..] = above.to_le_bytes();
         let above = u32::from_le_bytes([o0, o1, o2, o3]);
@@ -114,7 +129,7 @@ impl Cookie {
                 index: above & (OwnerId::COUNT - 1),
                 generation: (above >> OWNER_BITS) & GENERATION_MASK,
             },
-            entry: u32::from_le_bytes([e0, e1, e2, e3]),
+            entry: Self::entry(raw),
         })
     }
 }

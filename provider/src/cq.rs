@@ -24,6 +24,7 @@ use crate::lock::{Mutex, MutexGuard, lock};
 use crate::object;
 use crate::overrun::room;
 use crate::pd::Domain;
+use crate::poll_cq::Met;
 use crate::queue_pair::QueuePair;
 use crate::start_poll::Batch;
 
@@ -65,6 +66,8 @@ pub(crate) struct Completions<D: Driver> {
     pub(crate) chores: Vec<Chore<D>>,
     /// A CQE that has to wait until receives before it are flushed.
     pub(crate) early: Option<Early>,
+    /// Whose CQE was settled last.
+    pub(crate) last_met: Met<D>,
     /// A waiter may be asleep, whom the library has not woken.
     pub(crate) armed: bool,
     /// Whose bell was rung last.
@@ -206,6 +209,7 @@ impl<D: Driver> Completions<D> {
     /// holds.
     pub(crate) fn forget(&mut self, id: OwnerId, is_its: impl FnMut(u64, u32) -> bool) {
         self.due.retain(|due| due.owner != id);
+        self.last_met = Met::nobody();
         if self.belled == Some(id) {
             // The kernel may have forgotten it, and the waiter sleeps on.
             self.belled = None;
@@ -313,6 +317,7 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
                 dying: Vec::new(),
                 chores: Vec::new(),
                 early: None,
+                last_met: Met::nobody(),
                 armed: false,
                 belled: None,
                 members: Vec::new(),

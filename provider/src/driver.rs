@@ -146,12 +146,10 @@ pub(crate) trait SendRing: Debug + Send {
     /// `EINVAL` if the work request is malformed, or the QP does not have its operation.
     fn inspect<W: SendRequest>(&self, request: &W, signal_all: bool) -> Result<Posted>;
 
-    /// Whether the kernel has let go of entry `name`, as it has of every one that is not outstanding.
-    fn is_free(&self, name: u32) -> bool;
-
     /// Writes `request` into the entry `name` under the id `cookie`; what the ledger is to remember.
     ///
-    /// The entry is free. The kernel may take it from [`publish`](Self::publish) on.
+    /// The entry is free: the kernel has let go of every one that is not outstanding, before its CQE. It may take
+    /// this one from [`publish`](Self::publish) on.
     ///
     /// # Errors
     ///
@@ -249,17 +247,42 @@ pub(crate) trait CompletionRing: Debug + Send {
     /// How many CQEs it can hold.
     fn capacity(&self) -> u32;
 
+    /// What the next CQE says first.
+    fn front(&mut self) -> Option<Front>;
+
+    /// Reads the CQE that [`front`](Self::front) has found into `wc`, with this `wr_id`, and goes on to the
+    /// one after it.
+    fn take<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>, wr_id: u64) -> &'w mut ibv_wc;
+
+    /// Reads CQEs into `wcs`, from that on which [`front`](Self::front) has found: those that are nothing but
+    /// the successes of `entries`, of which `first` names the first, each with the `wr_id` of its entry, up to
+    /// one that has none. How many; there may be more of them.
+    fn take_run<E>(
+        &mut self,
+        first: u64,
+        entries: &[E],
+        wr_id: impl Fn(&E) -> Option<u64>,
+        wcs: &mut [MaybeUninit<ibv_wc>],
+    ) -> u32;
+
     /// Reads the next CQE into `wc`, its cookie as `wr_id`, and goes on to the one after it.
-    fn next<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>) -> Option<&'w mut ibv_wc>;
+    fn next<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>) -> Option<&'w mut ibv_wc> {
+        let front = self.front()?;
+        Some(self.take(wc, front.cookie))
+    }
 
     /// Gives what was read back to the kernel.
     fn release(&mut self);
 
-    /// Whether there may have been no free place since this was last asked, so that a CQE was dropped.
+    /// Whether there may have been no free place since [`forget_full`](Self::forget_full), so that a CQE was
+    /// dropped.
     ///
     /// Never missed, but also said where what is in the ring and what was read shortly before would have
     /// filled it together. What the kernel does while polls go on can be told no better.
-    fn was_full(&mut self) -> bool;
+    fn was_full(&self) -> bool;
+
+    /// That it was full has been dealt with.
+    fn forget_full(&mut self);
 
     /// The CQE that is `ahead` of the next one.
     fn peek(&self, ahead: u32) -> Option<Unread>;
@@ -279,6 +302,13 @@ pub(crate) fn holds(capacity: u32, asked: u32) -> Result<u32> {
     } else {
         Ok(capacity)
     }
+}
+
+/// What decides how a CQE is dealt with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Front {
+    pub(crate) cookie: u64,
+    pub(crate) is_success: bool,
 }
 
 /// What tells whose an unread CQE is.

@@ -230,6 +230,7 @@ impl<D: Driver> CompletionQueue<D> {
     /// The ring was just seen empty: settles the dying queues that need nothing else, and has the others
     /// marked.
     #[cold]
+    #[inline(never)]
     pub(crate) fn settle_quiet(&self, state: &mut Completions<D>) {
         let mut dying = std::mem::take(&mut state.dying);
         dying.retain(|Dying { pair, queue }| {
@@ -321,6 +322,8 @@ impl<D: Driver> CompletionQueue<D> {
     }
 
     /// Hands over what is due though no CQE is left for it.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn deliver_due(
         &self,
         state: &mut Completions<D>,

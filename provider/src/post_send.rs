@@ -53,10 +53,11 @@ enum Stop {
 
 impl<R: SendRing> SendQueue<R> {
     /// Enters as much of the list as there is room for, into the ring and the ledger.
+    #[inline(always)]
     fn write<W: SendRequest>(&mut self, list: &mut List<W>) -> Stop {
         while let Some(request) = list.peek() {
             let name = self.ledger.next();
-            if self.ledger.is_full() || !self.ring.is_free(name) {
+            if self.ledger.is_full() {
                 return Stop::Full;
             }
             match self
@@ -71,8 +72,7 @@ impl<R: SendRing> SendQueue<R> {
         Stop::End
     }
 
-    /// Why not the whole of the list could be entered, if there is a reason. A dead queue's ring is not
-    /// looked at.
+    /// Why not the whole of the list could be entered, if there is a reason.
     fn obstacle<W: SendRequest>(&self, mut list: List<W>) -> Option<Stop> {
         let mut name = self.ledger.next();
         let mut is_full = false;
@@ -80,8 +80,7 @@ impl<R: SendRing> SendQueue<R> {
             if let Err(errno) = self.ring.inspect(request, self.signal_all) {
                 return Some(Stop::Malformed(errno));
             }
-            is_full |= !self.ledger.has_room_for(name)
-                || (!self.ledger.is_closed() && !self.ring.is_free(name));
+            is_full |= !self.ledger.has_room_for(name);
             name = name.wrapping_add(1);
             list.pass();
         }

@@ -134,6 +134,8 @@ impl<D: Driver> Completions<D> {
     ///
     /// The old ring was read empty, or will be read no more: its CQEs are in the new one too, and whose
     /// turn has passed is recognised by its cookie.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn follow(&mut self, context: &Context) -> bool {
         let Some(answer) = &self.moved else {
             return false;

@@ -62,6 +62,7 @@ impl<D: Driver> CompletionQueue<D> {
     }
 
     #[cold]
+    #[inline(never)]
     fn look_for_suspects(&self, state: &mut Completions<D>) {
         let now = Instant::now();
         if state

@@ -229,9 +229,68 @@ assert_layout!(SendWqe, size 208, align 8, {
     ack_length: 172, ssn: 176, has_rd_atomic: 180, dma: 184,
 });
 
+/// What a [`SendWqe`] begins with, in front of the union: a [`SendWr`] but for that.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(C)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout)]
+pub struct SendHead {
+    /// Returned in the completion.
+    pub wr_id: u64,
+    /// Zero.
+    pub reserved: u32,
+    /// As [`SendWr::opcode`].
+    pub opcode: u32,
+    /// As [`SendWr::send_flags`].
+    pub send_flags: u32,
+    /// As [`SendWr::ex`].
+    pub ex: u32,
+}
+
+assert_layout!(SendHead, size 24, align 8, {
+    wr_id: 0, reserved: 8, opcode: 12, send_flags: 16, ex: 20,
+});
+const _: () = assert!(size_of::<SendHead>() == offset_of!(SendWr, wr));
+
+/// What a [`SendWqe`] ends with, behind the union.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(C)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout)]
+pub struct SendProgress {
+    /// As [`SendWqe::status`].
+    pub status: u32,
+    /// As [`SendWqe::state`].
+    pub state: u32,
+    /// As [`SendWqe::iova`].
+    pub iova: u64,
+    /// What the kernel alone writes before it reads it.
+    pub kernel: [u32; 4],
+    /// As [`SendWqe::ssn`].
+    pub ssn: u32,
+    /// As [`SendWqe::has_rd_atomic`].
+    pub has_rd_atomic: u32,
+    /// As [`SendWqe::dma`].
+    pub dma: DmaInfo,
+}
+
+assert_layout!(SendProgress, size 64, align 8, {
+    status: 0, state: 4, iova: 8, kernel: 16, ssn: 32, has_rd_atomic: 36, dma: 40,
+});
+const _: () = {
+    let head = size_of::<SendWqe>().wrapping_sub(size_of::<SendProgress>());
+    assert!(offset_of!(SendWqe, status) == head);
+    assert!(offset_of!(SendWqe, mask) == head.wrapping_add(offset_of!(SendProgress, kernel)));
+    assert!(offset_of!(SendWqe, dma) == head.wrapping_add(offset_of!(SendProgress, dma)));
+    assert!(
+        offset_of!(SendWqe, has_rd_atomic)
+            == head.wrapping_add(offset_of!(SendProgress, has_rd_atomic))
+    );
+};
+
 impl<W> SendWqe<W> {
     /// Offset of [`status`](Self::status).
     pub const STATUS_OFFSET: usize = offset_of!(SendWqe, status);
+    /// Offset of the union of [`wr`](Self::wr).
+    pub const UNION_OFFSET: usize = size_of::<SendHead>();
     /// Offset of [`state`](Self::state).
     pub const STATE_OFFSET: usize = offset_of!(SendWqe, state);
     /// Offset of [`dma`](Self::dma).

@@ -18,7 +18,7 @@ mod shared;
 mod tests;
 
 pub(crate) use recv::{Received, RecvLedger};
-pub(crate) use send::{CqeOrder, Outcome, Posted, Progress, SendLedger, Sent, small};
+pub(crate) use send::{CqeOrder, Entry, Outcome, Posted, Progress, SendLedger, Sent, small};
 pub(crate) use shared::{SharedLedger, Taken, is_before};
 
 use crate::errno::{Errno, Result};

@@ -10,8 +10,8 @@ use crate::errno::Result;
 /// # Invariants
 ///
 /// `head..tail` are the outstanding entries, named by free-running counters; there are at most
-/// `depth`. The kernel owns those before `end`, except those before `lost`; the library the others.
-/// While the queue lives, `end` has no meaning.
+/// `depth`. CQEs of the first `dropped` were dropped at a full CQ. The kernel owns the others before `end`;
+/// the library those from there on. While the queue lives, `end` has no meaning.
 #[derive(Debug)]
 pub(crate) struct RecvLedger {
     wr_ids: Box<[u64]>,
@@ -19,8 +19,7 @@ pub(crate) struct RecvLedger {
     depth: u32,
     head: u32,
     tail: u32,
-    /// CQEs of `head..lost` were dropped at a full CQ.
-    lost: u32,
+    dropped: u32,
     end: u32,
     closed: bool,
     settled: bool,
@@ -56,7 +55,7 @@ impl RecvLedger {
             depth,
             head: 0,
             tail: 0,
-            lost: 0,
+            dropped: 0,
             end: 0,
             closed: false,
             settled: false,
@@ -75,7 +74,7 @@ impl RecvLedger {
     /// Forgets all outstanding entries.
     pub(crate) fn clear(&mut self) {
         self.head = self.tail;
-        self.lost = self.tail;
+        self.dropped = 0;
         self.end = self.tail;
     }
 
@@ -116,6 +115,31 @@ impl RecvLedger {
         self.settled = true;
     }
 
+    /// The `wr_id`s of `name` and of those behind it, if it is the next of a living queue: as far as the
+    /// kernel's CQEs for their success, in this order, tell nothing but that.
+    ///
+    /// [`succeed`](Self::succeed) notes those CQEs. What is left is for [`complete`](Self::complete).
+    #[inline(always)]
+    pub(crate) fn due_from(&self, name: u32) -> &[u64] {
+        if self.closed || self.dropped > 0 || self.head != name {
+            return &[];
+        }
+        let from = self.index(name);
+        // CAST: u32 fits usize on every target that libibverbs supports.
+        let all = self
+            .wr_ids
+            .len()
+            .min(from.saturating_add(self.outstanding() as usize));
+        self.wr_ids.get(from..all).unwrap_or_default()
+    }
+
+    /// Notes the kernel's CQEs for the first `count` that [`due_from`](Self::due_from) has shown, and retires
+    /// them.
+    #[inline(always)]
+    pub(crate) fn succeed(&mut self, count: u32) {
+        self.head = self.head.wrapping_add(count);
+    }
+
     /// Notes the kernel's CQE for entry `name`, and retires it.
     pub(crate) fn complete(&mut self, name: u32) -> Received {
         let ahead = name.wrapping_sub(self.head);
@@ -125,7 +149,7 @@ impl RecvLedger {
         }
         if ahead > 0 {
             // A QP's receives complete in order.
-            self.lost = name;
+            self.dropped = ahead;
             return Received::Early;
         }
         let wr_id = self.wr_ids[self.index(name)];
@@ -145,14 +169,12 @@ impl RecvLedger {
 
     /// Whether [`next_flushed`](Self::next_flushed) has one.
     pub(crate) fn has_flushed(&self) -> bool {
-        self.head != self.tail && (self.head != self.lost || (self.closed && self.head == self.end))
+        self.head != self.tail && (self.dropped > 0 || (self.closed && self.head == self.end))
     }
 
     fn advance(&mut self) {
         let next = self.head.wrapping_add(1);
-        if self.head == self.lost {
-            self.lost = next;
-        }
+        self.dropped = self.dropped.saturating_sub(1);
         if self.closed && self.head == self.end {
             self.end = next;
         }

@@ -80,14 +80,23 @@ pub(crate) enum CqeOrder {
     ReadsLate,
 }
 
+/// An outstanding send.
 #[derive(Debug, Clone, Copy, Default)]
-struct Entry {
+pub(crate) struct Entry {
     wr_id: u64,
     byte_len: u32,
     opcode: u8,
     status: u8,
     signaled: bool,
     progress: Stage,
+}
+
+impl Entry {
+    /// The `wr_id`, if its CQE is awaited and the application sees it succeed.
+    #[inline(always)]
+    pub(crate) fn due_wr_id(&self) -> Option<u64> {
+        (self.signaled && self.progress == Stage::Awaited).then_some(self.wr_id)
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -306,6 +315,37 @@ impl SendLedger {
     /// Whether a send that was posted as `name` or later has been seen to succeed.
     pub(crate) fn is_proven_since(&self, name: u32) -> bool {
         self.proven.wrapping_sub(name) < u32::MAX / 2
+    }
+
+    /// Entry `name` and others behind it, as far as the kernel's CQEs for their success, in this order, tell
+    /// nothing but that; up to one that has no [`due_wr_id`](Entry::due_wr_id).
+    ///
+    /// [`succeed`](Self::succeed) notes those CQEs. What is left is for [`complete`](Self::complete).
+    #[inline(always)]
+    pub(crate) fn due_from(&mut self, name: u32) -> &[Entry] {
+        if self.held > 0 || !self.is_outstanding(name) {
+            return &[];
+        }
+        self.retire_silent_before(name);
+        if self.head != name {
+            return &[];
+        }
+        let from = self.index(name);
+        // CAST: u32 fits usize on every target that libibverbs supports.
+        let all = self
+            .entries
+            .len()
+            .min(from.saturating_add(self.outstanding() as usize));
+        self.entries.get(from..all).unwrap_or_default()
+    }
+
+    /// Notes the kernel's CQEs for the success of the first `count` that [`due_from`](Self::due_from) has shown.
+    #[inline(always)]
+    pub(crate) fn succeed(&mut self, count: u32) {
+        if count > 0 {
+            self.head = self.head.wrapping_add(count);
+            self.proven = self.head.wrapping_sub(1);
+        }
     }
 
     /// Notes the kernel's CQE for entry `name`.

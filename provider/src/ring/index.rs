@@ -7,6 +7,7 @@
 //! owns and trusts only the other one.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr;
 
@@ -114,26 +115,14 @@ impl<T: Copy + FromBytes> IndexRing<T> {
         unsafe { self.slot(index).cast::<V>().write_unaligned(*value) };
     }
 
-    /// Writes `bytes` behind the head of a slot, `at` bytes into its tail.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if they do not fit; nothing is written then.
-    pub(crate) fn write_tail(&mut self, index: u32, at: usize, bytes: &[u8]) -> Result<()> {
-        if at
-            .checked_add(bytes.len())
-            .is_none_or(|end| end > self.tail)
-        {
-            return Err(Errno::EINVAL);
+    /// The slot that `index` (masked here) names, which is ours to be written.
+    #[inline(always)]
+    pub(crate) fn open(&mut self, index: u32) -> OpenSlot<'_, T> {
+        OpenSlot {
+            at: self.slot(index),
+            tail: self.tail,
+            _ring: PhantomData,
         }
-        let to = self
-            .slot(index)
-            .wrapping_add(size_of::<T>())
-            .wrapping_add(at);
-        // SAFETY: `at + len` is inside the slot's tail (just checked), the slot inside the mapping
-        // (invariant). The caller's memory is not the mapping, to which no reference exists.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-        Ok(())
     }
 
     /// Reads the head of the slot that `index` (masked here) names; the kernel has published it.
@@ -141,6 +130,28 @@ impl<T: Copy + FromBytes> IndexRing<T> {
         // SAFETY: the slot is inside the mapping and holds a `T` (invariant), for which any bytes
         // will do (`FromBytes`); the kernel does not write it before we give it back.
         unsafe { self.slot(index).cast::<T>().read_unaligned() }
+    }
+
+    /// The slot that `index` (masked here) names, which the kernel has published.
+    #[inline(always)]
+    pub(crate) fn at(&self, index: u32) -> Slot<'_, T> {
+        Slot {
+            at: self.slot(index),
+            _ring: PhantomData,
+        }
+    }
+
+    /// The `count` slots from the one on that `index` (masked here) names, which the kernel has published;
+    /// not beyond the last of the ring.
+    #[inline(always)]
+    pub(crate) fn published(&self, index: u32, count: u32) -> Published<'_, T> {
+        let left = self.mask.wrapping_sub(index & self.mask).wrapping_add(1);
+        Published {
+            at: self.slot(index),
+            left: count.min(left),
+            shift: self.shift,
+            _ring: PhantomData,
+        }
     }
 
     /// The producer index: the kernel's on a CQ, our own last one elsewhere. Masked.
@@ -202,6 +213,130 @@ impl<T: Copy + FromBytes> IndexRing<T> {
     }
 }
 
+/// A slot that is ours to be written, in any order, until it is published.
+///
+/// # Invariants
+///
+/// `at` points to a `T` in the mapping and `tail` bytes behind it.
+#[derive(Debug)]
+pub(crate) struct OpenSlot<'r, T> {
+    at: *mut u8,
+    tail: usize,
+    _ring: PhantomData<&'r mut IndexRing<T>>,
+}
+
+impl<T> OpenSlot<'_, T> {
+    /// Writes the part of its head that is `AT` bytes into it.
+    #[inline(always)]
+    pub(crate) fn write_part<const AT: usize, V: Copy>(&mut self, value: V) {
+        const { assert!(AT + size_of::<V>() <= size_of::<T>()) };
+        // SAFETY: inside a `T` in the mapping (invariant).
+        unsafe { self.at.wrapping_add(AT).cast::<V>().write_unaligned(value) };
+    }
+
+    /// Writes a list behind its head, as far as `each` finds nothing wrong with an entry.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the list does not fit; what `each` says.
+    #[inline(always)]
+    pub(crate) fn write_list<V: Copy>(
+        &mut self,
+        list: &[V],
+        mut each: impl FnMut(&V) -> Result<()>,
+    ) -> Result<()> {
+        if size_of_val(list) > self.tail {
+            return Err(Errno::EINVAL);
+        }
+        let mut to = self.at.wrapping_add(size_of::<T>()).cast::<V>();
+        for value in list {
+            each(value)?;
+            // SAFETY: the list ends inside the tail (just checked), which is in the mapping (invariant).
+            unsafe { to.write_unaligned(*value) };
+            to = to.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    /// Writes `bytes` behind its head, `at` bytes into the tail.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they do not fit; nothing is written then.
+    pub(crate) fn write_tail(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        if at
+            .checked_add(bytes.len())
+            .is_none_or(|end| end > self.tail)
+        {
+            return Err(Errno::EINVAL);
+        }
+        let to = self.at.wrapping_add(size_of::<T>()).wrapping_add(at);
+        // SAFETY: `at + len` is inside the tail (just checked), which is in the mapping (invariant). The
+        // caller's memory is not the mapping, to which no reference exists.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+}
+
+/// Slots that the kernel has published.
+///
+/// # Invariants
+///
+/// `at` points to `left` slots of `1 << shift` bytes in the mapping, each of which begins with a `T`.
+#[derive(Debug)]
+pub(crate) struct Published<'r, T> {
+    at: *const u8,
+    left: u32,
+    shift: u32,
+    _ring: PhantomData<&'r IndexRing<T>>,
+}
+
+impl<'r, T> Iterator for Published<'r, T> {
+    type Item = Slot<'r, T>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Slot<'r, T>> {
+        self.left = self.left.checked_sub(1)?;
+        let at = self.at;
+        self.at = at.wrapping_add(1 << self.shift);
+        Some(Slot {
+            at,
+            _ring: PhantomData,
+        })
+    }
+}
+
+/// A slot that the kernel has published.
+///
+/// # Invariants
+///
+/// `at` points to a `T` in the mapping.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot<'r, T> {
+    at: *const u8,
+    _ring: PhantomData<&'r IndexRing<T>>,
+}
+
+impl<T> Slot<'_, T> {
+    /// Copies the bytes of its `T` to where another form of it is wanted, of the same size.
+    #[inline(always)]
+    pub(crate) fn copy_to<V: Copy>(self, to: &mut MaybeUninit<V>) {
+        const { assert!(size_of::<V>() == size_of::<T>()) };
+        // SAFETY: a `T` in the mapping (invariant), which has the size of a `V`; no reference to the mapping
+        // exists. The kernel does not write it before we give it back.
+        unsafe { ptr::copy_nonoverlapping(self.at, to.as_mut_ptr().cast(), size_of::<T>()) };
+    }
+
+    /// Reads the `V` that is `AT` bytes into it.
+    #[inline(always)]
+    pub(crate) fn read_part<const AT: usize, V: Copy + FromBytes>(self) -> V {
+        const { assert!(AT + size_of::<V>() <= size_of::<T>()) };
+        // SAFETY: inside a `T` in the mapping (invariant), of which any bytes will do (`FromBytes`); the kernel
+        // does not write it before we give it back.
+        unsafe { self.at.wrapping_add(AT).cast::<V>().read_unaligned() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,11 +362,11 @@ mod tests {
         assert_eq!((ring.capacity(), ring.tail_bytes()), (3, ELEM - 16));
         for index in 0..9 {
             ring.write(index, &[u64::from(index), 7]);
-            ring.write_tail(index, ELEM - 16 - 3, b"end").unwrap();
+            ring.open(index).write_tail(ELEM - 16 - 3, b"end").unwrap();
             assert_eq!(ring.read(index), [u64::from(index), 7]);
         }
         assert_eq!(
-            ring.write_tail(0, ELEM - 16 - 2, b"end"),
+            ring.open(0).write_tail(ELEM - 16 - 2, b"end"),
             Err(Errno::EINVAL)
         );
         ring.publish_producer(6);

@@ -16,15 +16,12 @@
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::os::fd::RawFd;
-use std::ptr;
-
-use kernel_abi::siw::{Rqe, Sqe, flags};
-use zerocopy::{Immutable, IntoBytes};
 
 use super::atomic::AtomicU16;
 use super::map::Mapping;
 use super::order;
 use crate::errno::{Errno, Result};
+use kernel_abi::siw::{Rqe, Sqe, flags};
 
 /// Where the flags of an [`Sqe`] and an [`Rqe`] are.
 const FLAGS: usize = offset_of!(Sqe, flags);
@@ -52,7 +49,7 @@ pub(crate) struct ValidRing<T> {
 // SAFETY: `entries` leads into the mapping, which the ring owns and which is not tied to a thread.
 unsafe impl<T: Send> Send for ValidRing<T> {}
 
-impl<T: IntoBytes + Immutable> ValidRing<T> {
+impl<T> ValidRing<T> {
     /// Maps the `count` entries that a create command answered with.
     ///
     /// # Errors
@@ -106,29 +103,16 @@ impl<T: IntoBytes + Immutable> ValidRing<T> {
         order::entry_flags(self.flags(index)) & flags::VALID != 0
     }
 
-    /// Writes an entry that is not pending, all but its flags.
-    pub(crate) fn write(&mut self, index: u32, value: &T) {
-        const BEHIND: usize = FLAGS + size_of::<u16>();
-        let bytes = value.as_bytes();
-        for (at, part) in [(0, bytes.get(..FLAGS)), (BEHIND, bytes.get(BEHIND..))] {
-            let Some(part) = part else { continue };
-            // SAFETY: the entry is inside the mapping (invariant), and `at` and the part's length
-            // inside a `T`; the caller's reference cannot overlap the mapping, to which no reference
-            // exists. The kernel does not read an entry that is not VALID; at a death it reads the id
-            // of one with a mark, and whichever it finds will do.
-            unsafe {
-                let to = self.entry(index).wrapping_add(at);
-                ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
-            }
+    /// The entry that `index` (masked here) names, which is not pending, to be written.
+    #[inline(always)]
+    pub(crate) fn open(&mut self, index: u32) -> OpenEntry<'_, T> {
+        OpenEntry {
+            at: self.entry(index),
+            _ring: PhantomData,
         }
     }
 
-    /// Hands a written entry to the kernel: VALID, with `others`.
-    pub(crate) fn publish(&mut self, index: u32, others: u16) {
-        order::publish_entry(self.flags(index), others | flags::VALID);
-    }
-
-    /// As [`publish`](Self::publish), for the entry at which the mark stands; false if the kernel has
+    /// Hands a written entry to the kernel as [`OpenEntry::publish`] does, that at which the mark stands; false if the kernel has
     /// flushed it.
     pub(crate) fn publish_over_mark(&mut self, index: u32, others: u16) -> bool {
         order::publish_over_mark(self.flags(index), MARK, others | flags::VALID)
@@ -193,6 +177,65 @@ impl<T: IntoBytes + Immutable> ValidRing<T> {
     }
 }
 
+/// An entry that is ours to be written, in any order, until it is published.
+///
+/// # Invariants
+///
+/// `at` points to a `T` in the mapping, the first one aligned as a page.
+#[derive(Debug)]
+pub(crate) struct OpenEntry<'r, T> {
+    at: *mut u8,
+    _ring: PhantomData<&'r mut ValidRing<T>>,
+}
+
+impl<T> OpenEntry<'_, T> {
+    /// Writes the part of it that is `AT` bytes into it.
+    ///
+    /// Never the flags: those of a mark stay. At a death the kernel reads the id of an entry with a mark, and
+    /// whichever it finds will do; else it reads no entry that is not VALID.
+    #[inline(always)]
+    pub(crate) fn write_part<const AT: usize, V: Copy>(&mut self, value: V) {
+        const {
+            assert!(AT + size_of::<V>() <= FLAGS || AT >= FLAGS + size_of::<u16>());
+            assert!(AT + size_of::<V>() <= size_of::<T>());
+        };
+        // SAFETY: inside an entry in the mapping (invariant).
+        unsafe { self.at.wrapping_add(AT).cast::<V>().write_unaligned(value) };
+    }
+
+    /// Writes the `nth` of the `COUNT` members of an array that is `AT` bytes into it; nothing if there is
+    /// no such member.
+    #[inline(always)]
+    pub(crate) fn write_member<const AT: usize, const COUNT: usize, V: Copy>(
+        &mut self,
+        nth: usize,
+        value: V,
+    ) {
+        const {
+            assert!(AT >= FLAGS + size_of::<u16>());
+            assert!(AT + COUNT * size_of::<V>() <= size_of::<T>());
+        };
+        if nth < COUNT {
+            let array = self.at.wrapping_add(AT).cast::<V>();
+            // SAFETY: inside an entry in the mapping (invariant).
+            unsafe { array.wrapping_add(nth).write_unaligned(value) };
+        }
+    }
+
+    /// Hands it to the kernel: VALID, with `others`.
+    #[inline(always)]
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "entries are a multiple of 8 bytes in a page"
+    )]
+    pub(crate) fn publish(self, others: u16) {
+        let flags = self.at.wrapping_add(FLAGS).cast::<u16>();
+        // SAFETY: inside an entry in the mapping (invariant), and aligned; both sides access it atomically.
+        let flags = unsafe { AtomicU16::from_ptr(flags) };
+        order::publish_entry(flags, others | flags::VALID);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,15 +262,9 @@ mod tests {
         assert_eq!(ring.capacity(), 4);
         for index in 0..9 {
             assert_eq!(take(&ring, index), None);
-            ring.write(
-                index,
-                &Rqe {
-                    id: u64::from(index),
-                    ..Rqe::default()
-                },
-            );
+            ring.open(index).write_part::<0, _>(u64::from(index));
             assert!(!ring.is_pending(index));
-            ring.publish(index, flags::SIGNALLED);
+            ring.open(index).publish(flags::SIGNALLED);
             assert!(ring.is_pending(index) && ring.will_be_seen(index));
             assert_eq!(take(&ring, index), Some(u64::from(index)));
             assert!(!ring.is_pending(index) && !ring.will_be_seen(index));
@@ -237,8 +274,8 @@ mod tests {
     #[test]
     fn what_was_taken_cannot_be_taken_back() {
         let mut ring = ring();
-        ring.publish(0, 0);
-        ring.publish(1, 0);
+        ring.open(0).publish(0);
+        ring.open(1).publish(0);
         assert_eq!(take(&ring, 0), Some(0));
         assert!(!ring.take_back(0));
         assert!(ring.take_back(1));
@@ -251,13 +288,7 @@ mod tests {
         assert!(ring.mark(0, 99));
         assert!(ring.is_marked(0) && !ring.is_pending(0));
         assert_eq!(take(&ring, 0), None);
-        ring.write(
-            0,
-            &Rqe {
-                id: 1,
-                ..Rqe::default()
-            },
-        );
+        ring.open(0).write_part::<0, _>(1_u64);
         assert!(ring.is_marked(0));
         assert!(ring.mark(1, 99));
         assert!(ring.publish_over_mark(0, 0));
@@ -265,7 +296,7 @@ mod tests {
         assert_eq!(take(&ring, 0), Some(1));
         assert!(ring.unmark(1) && !ring.unmark(1));
         assert!(!ring.publish_over_mark(1, 0));
-        ring.publish(2, 0);
+        ring.open(2).publish(0);
         assert!(ring.take_back_for_mark(2, 99) && ring.is_marked(2));
     }
 

@@ -5,12 +5,13 @@
 //! linux 6.1 `include/uapi/rdma/siw-abi.h`, `siw_qp.c: siw_sqe_complete, siw_rqe_complete,
 //! siw_cq_notify_now`.
 
-use std::mem::{self, offset_of};
+use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::os::fd::RawFd;
 use std::ptr;
 
 use kernel_abi::siw::{CqCtrl, Cqe, flags, notify};
-use zerocopy::FromZeros;
+use zerocopy::{FromBytes, FromZeros};
 
 use super::atomic::{AtomicU8, AtomicU32};
 use super::map::Mapping;
@@ -119,6 +120,41 @@ impl ValidCq {
         Some(cqe)
     }
 
+    /// Whether the kernel has written the next CQE.
+    pub(crate) fn is_next_valid(&self) -> bool {
+        order::cqe_flags(self.flags(self.next)) & VALID != 0
+    }
+
+    /// Reads the `V` that is `AT` bytes into the next CQE, which is valid.
+    pub(crate) fn read_part<const AT: usize, V: Copy + FromBytes>(&self) -> V {
+        const { assert!(AT + size_of::<V>() <= size_of::<Cqe>()) };
+        let part = self.entry(self.next).wrapping_add(AT);
+        // SAFETY: inside an entry, which is inside the mapping (invariant); the kernel does not write a
+        // VALID one, and any bytes make a `V`.
+        unsafe { part.cast::<V>().read_unaligned() }
+    }
+
+    /// The next CQEs, as far as the last entry of the ring, to be gone through and given back.
+    /// [`have_advanced`](Self::have_advanced) is told how many were.
+    #[inline(always)]
+    pub(crate) fn valid(&mut self) -> Valid<'_> {
+        if self.next == self.batch {
+            self.look_back();
+        }
+        let first = self.next & self.mask;
+        Valid {
+            at: self.entry(first),
+            left: self.mask.wrapping_sub(first),
+            is_over: false,
+            _ring: PhantomData,
+        }
+    }
+
+    /// So many of [`valid`](Self::valid) were given back.
+    pub(crate) fn have_advanced(&mut self, count: u32) {
+        self.next = self.next.wrapping_add(count);
+    }
+
     /// Gives the next entry back to the kernel.
     pub(crate) fn advance(&mut self) {
         if self.next == self.batch {
@@ -147,9 +183,13 @@ impl ValidCq {
         }
     }
 
-    /// Whether there may have been no free entry since this was last asked.
-    pub(crate) fn was_full(&mut self) -> bool {
-        mem::take(&mut self.was_full)
+    /// Whether there may have been no free entry since [`forget_full`](Self::forget_full).
+    pub(crate) fn was_full(&self) -> bool {
+        self.was_full
+    }
+
+    pub(crate) fn forget_full(&mut self) {
+        self.was_full = false;
     }
 
     /// Overwrites the `id` of a CQE that [`peek`](Self::peek) found `ahead` entries on.
@@ -167,6 +207,50 @@ impl ValidCq {
         // both sides access the word atomically.
         let word = unsafe { AtomicU32::from_ptr(self.control) };
         order::arm(word, notify::SOLICITED | notify::NEXT_COMPLETION);
+    }
+}
+
+/// The next CQEs of a ring.
+///
+/// # Invariants
+///
+/// `at` points to an entry in the mapping, behind which there are `left` others.
+#[derive(Debug)]
+pub(crate) struct Valid<'r> {
+    at: *mut u8,
+    left: u32,
+    is_over: bool,
+    _ring: PhantomData<&'r mut ValidCq>,
+}
+
+impl Valid<'_> {
+    fn flags(&self) -> &AtomicU8 {
+        // SAFETY: inside an entry in the mapping (invariant); both sides access the byte atomically.
+        unsafe { AtomicU8::from_ptr(self.at.wrapping_add(FLAGS)) }
+    }
+
+    /// The next CQE, if the kernel has written it.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<Cqe> {
+        if self.is_over || order::cqe_flags(self.flags()) & VALID == 0 {
+            return None;
+        }
+        // SAFETY: an entry in the mapping (invariant); the kernel does not write a VALID one, and any bytes
+        // make a `Cqe`.
+        Some(unsafe { self.at.cast::<Cqe>().read_unaligned() })
+    }
+
+    /// Gives it back to the kernel, and goes on to the one after it.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        order::return_cqe(self.flags());
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                self.at = self.at.wrapping_add(size_of::<Cqe>());
+            }
+            None => self.is_over = true,
+        }
     }
 }
 
@@ -236,6 +320,7 @@ mod tests {
             }
             cq.end_batch();
             seen |= cq.was_full();
+            cq.forget_full();
         }
         seen
     }

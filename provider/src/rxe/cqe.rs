@@ -2,17 +2,17 @@
 
 //! rxe's CQ: the kernel writes `struct ib_uverbs_wc`, which has the layout of `struct ibv_wc`.
 
-use std::mem::{self, MaybeUninit};
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::RawFd;
 
 use kernel_abi::rxe::MmapInfo;
 use kernel_abi::uverbs::Wc;
-use rdma_core_sys::{IBV_WC_GRH, IBV_WC_WITH_IMM, IBV_WC_WITH_INV, ibv_wc, ibv_wc__bindgen_ty_1};
+use rdma_core_sys::{IBV_WC_GRH, IBV_WC_SUCCESS, IBV_WC_WITH_IMM, IBV_WC_WITH_INV, ibv_wc};
 
 use crate::cookie::VOID;
-use crate::driver::{CompletionRing, Unread};
+use crate::driver::{CompletionRing, Front, Unread};
 use crate::errno::Result;
-use crate::ring::index::IndexRing;
+use crate::ring::index::{IndexRing, Slot};
 
 /// A mapped CQ.
 ///
@@ -68,32 +68,53 @@ impl CompletionRing for Completions {
         self.ring.capacity()
     }
 
-    fn next<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>) -> Option<&'w mut ibv_wc> {
+    #[inline(always)]
+    fn front(&mut self) -> Option<Front> {
         if self.next == self.produced {
             self.look();
             if self.next == self.produced {
                 return None;
             }
         }
-        let cqe = self.ring.read(self.next);
+        let slot = self.ring.at(self.next);
+        let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
+        Some(Front {
+            cookie: slot.read_part::<{ offset_of!(Wc, wr_id) }, _>(),
+            is_success: status == IBV_WC_SUCCESS,
+        })
+    }
+
+    #[inline(always)]
+    fn take_run<E>(
+        &mut self,
+        first: u64,
+        entries: &[E],
+        wr_id: impl Fn(&E) -> Option<u64>,
+        wcs: &mut [MaybeUninit<ibv_wc>],
+    ) -> u32 {
+        let there = self.produced.wrapping_sub(self.next) & self.ring.capacity();
+        let mut slots = self.ring.published(self.next, there);
+        let mut count = 0_u32;
+        for (entry, wc) in entries.iter().zip(wcs) {
+            let Some(slot) = slots.next() else { break };
+            let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
+            let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
+            if cookie != first.wrapping_add(count.into()) || status != IBV_WC_SUCCESS {
+                break;
+            }
+            let Some(wr_id) = wr_id(entry) else { break };
+            to_wc(slot, wr_id, wc);
+            count = count.wrapping_add(1);
+        }
+        self.next = self.after(self.next, count);
+        count
+    }
+
+    #[inline(always)]
+    fn take<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>, wr_id: u64) -> &'w mut ibv_wc {
+        let slot = self.ring.at(self.next);
         self.next = self.after(self.next, 1);
-        Some(wc.write(ibv_wc {
-            wr_id: cqe.wr_id,
-            status: cqe.status,
-            opcode: cqe.opcode,
-            vendor_err: cqe.vendor_err,
-            byte_len: cqe.byte_len,
-            __bindgen_anon_1: ibv_wc__bindgen_ty_1 {
-                invalidated_rkey: cqe.ex,
-            },
-            qp_num: cqe.qp_num,
-            src_qp: cqe.src_qp,
-            wc_flags: wc_flags(cqe.wc_flags),
-            pkey_index: cqe.pkey_index,
-            slid: cqe.slid,
-            sl: cqe.sl,
-            dlid_path_bits: cqe.dlid_path_bits,
-        }))
+        to_wc(slot, wr_id, wc)
     }
 
     fn release(&mut self) {
@@ -103,8 +124,12 @@ impl CompletionRing for Completions {
         }
     }
 
-    fn was_full(&mut self) -> bool {
-        mem::take(&mut self.was_full)
+    fn was_full(&self) -> bool {
+        self.was_full
+    }
+
+    fn forget_full(&mut self) {
+        self.was_full = false;
     }
 
     fn peek(&self, ahead: u32) -> Option<Unread> {
@@ -123,6 +148,23 @@ impl CompletionRing for Completions {
         let cqe = self.ring.read(index);
         self.ring.write(index, &Wc { wr_id: VOID, ..cqe });
     }
+}
+
+/// Makes a CQE an `ibv_wc` with this `wr_id`: member by member the same but for the flags.
+#[inline(always)]
+fn to_wc<'w>(slot: Slot<'_, Wc>, wr_id: u64, wc: &'w mut MaybeUninit<ibv_wc>) -> &'w mut ibv_wc {
+    const {
+        assert!(size_of::<Wc>() == size_of::<ibv_wc>());
+        assert!(offset_of!(Wc, ex) == offset_of!(ibv_wc, __bindgen_anon_1));
+        assert!(offset_of!(Wc, wc_flags) == offset_of!(ibv_wc, wc_flags));
+        assert!(offset_of!(Wc, dlid_path_bits) == offset_of!(ibv_wc, dlid_path_bits));
+    }
+    slot.copy_to(wc);
+    // SAFETY: all of it was just written, and is integers.
+    let wc = unsafe { wc.assume_init_mut() };
+    wc.wr_id = wr_id;
+    wc.wc_flags = wc_flags(wc.wc_flags);
+    wc
 }
 
 /// The flags as libibverbs numbers them: the driver writes the kernel's own `enum ib_wc_flags`

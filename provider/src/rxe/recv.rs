@@ -53,24 +53,22 @@ impl RecvRing for Recvs {
         message_len(sges(wr, self.max_sge)?).map(drop)
     }
 
+    #[inline(always)]
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
         let sges = sges(wr, self.max_sge)?;
-        let length = message_len(sges)?;
+        let mut slot = self.ring.open(self.next);
+        let length = write_sges(&mut slot, sges)?;
         let dma = DmaInfo {
             length,
             resid: length,
             num_sge: wr.num_sge.unsigned_abs(),
             ..DmaInfo::default()
         };
-        self.ring.write(
-            self.next,
-            &RecvWqe {
-                wr_id: cookie,
-                dma,
-                ..RecvWqe::default()
-            },
-        );
-        write_sges(&mut self.ring, self.next, sges)?;
+        slot.write_part::<0, _>(RecvWqe {
+            wr_id: cookie,
+            dma,
+            ..RecvWqe::default()
+        });
         self.next = self.next.wrapping_add(1);
         Ok(())
     }
@@ -102,7 +100,7 @@ impl RecvRing for Recvs {
 
     /// An SRQ's consumer index moves when a WQE is taken (linux 6.1 `rxe_resp.c: get_srq_wqe`).
     fn untaken(&self) -> u32 {
-        self.ring.len()
+        self.next.wrapping_sub(self.ring.consumer()) & self.ring.capacity()
     }
 }
 

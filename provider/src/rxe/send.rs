@@ -4,13 +4,14 @@
 
 use std::os::fd::RawFd;
 
-use kernel_abi::rxe::{MmapInfo, RdmaWr, SendWqe, Sge, wqe_state};
+use kernel_abi::rxe::{DmaInfo, MmapInfo, RdmaWr, SendHead, SendWqe, Sge, wqe_state};
 use rdma_core_sys::{IBV_SEND_SIGNALED, IBV_WR_SEND, ibv_qp_cap, ibv_qp_type, ibv_sge};
 
+use super::wqe::{Operations, operations, write_parts};
 use crate::driver::{Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::Posted;
-use crate::ring::index::IndexRing;
+use crate::ring::index::{IndexRing, OpenSlot};
 use crate::wr::SendRequest;
 
 /// Bytes of a gather list's entry.
@@ -21,7 +22,7 @@ const SGE_BYTES: u32 = size_of::<Sge>() as u32;
 #[derive(Debug)]
 pub(crate) struct Sends {
     pub(super) ring: IndexRing<SendWqe>,
-    pub(super) qp_type: ibv_qp_type,
+    pub(super) operations: &'static Operations,
     pub(super) max_sge: u32,
     /// Bytes.
     pub(super) max_inline: u32,
@@ -48,7 +49,7 @@ impl Sends {
         }
         Ok(Self {
             ring,
-            qp_type,
+            operations: operations(qp_type),
             max_sge: cap.max_send_sge,
             max_inline: cap.max_inline_data,
         })
@@ -64,11 +65,7 @@ impl SendRing for Sends {
         self.check_all(request, signal_all)
     }
 
-    /// The kernel's consumer index is past what has completed.
-    fn is_free(&self, _name: u32) -> bool {
-        true
-    }
-
+    #[inline(always)]
     fn write<W: SendRequest>(
         &mut self,
         name: u32,
@@ -96,11 +93,13 @@ impl SendRing for Sends {
             return false;
         }
         let at = self.ring.producer();
-        let mut wqe = SendWqe::<RdmaWr>::zeroed();
-        wqe.wr.wr_id = id;
-        wqe.wr.opcode = IBV_WR_SEND;
-        wqe.wr.send_flags = IBV_SEND_SIGNALED;
-        self.ring.write(at, &wqe);
+        let head = SendHead {
+            wr_id: id,
+            opcode: IBV_WR_SEND,
+            send_flags: IBV_SEND_SIGNALED,
+            ..SendHead::default()
+        };
+        write_parts(&mut self.ring.open(at), head, 0, DmaInfo::default());
         self.ring.publish_producer(at.wrapping_add(1));
         true
     }
@@ -151,15 +150,19 @@ impl SendRing for Sends {
     }
 }
 
-/// Writes a scatter/gather list behind a WQE.
-pub(super) fn write_sges<T: Copy + zerocopy::FromBytes>(
-    ring: &mut IndexRing<T>,
-    index: u32,
-    sges: &[ibv_sge],
-) -> Result<()> {
+/// Writes a scatter/gather list behind a WQE; the message length that it adds up to.
+///
+/// # Errors
+///
+/// `EINVAL` if that does not fit 32 bits.
+#[inline(always)]
+pub(super) fn write_sges<T>(slot: &mut OpenSlot<'_, T>, sges: &[ibv_sge]) -> Result<u32> {
     // `struct ibv_sge` is `struct rxe_sge`, member by member.
     const { assert!(size_of::<ibv_sge>() == size_of::<Sge>()) };
-    // SAFETY: `ibv_sge` is three integers without padding, and so bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(sges.as_ptr().cast(), size_of_val(sges)) };
-    ring.write_tail(index, 0, bytes)
+    let mut length = 0_u32;
+    slot.write_list(sges, |sge| {
+        length = length.checked_add(sge.length).ok_or(Errno::EINVAL)?;
+        Ok(())
+    })?;
+    Ok(length)
 }

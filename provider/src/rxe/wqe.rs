@@ -2,7 +2,11 @@
 
 //! How a send becomes a WQE, `struct rxe_send_wqe`.
 
-use kernel_abi::rxe::{AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SendWqe, SendWr, UdWr};
+use std::mem::offset_of;
+
+use kernel_abi::rxe::{
+    AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SendHead, SendProgress, SendWqe, UdWr,
+};
 use rdma_core_sys::provider::WC_FLUSH;
 use rdma_core_sys::{
     IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_ATOMIC_WRITE,
@@ -12,90 +16,109 @@ use rdma_core_sys::{
     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV,
     ibv_qp_type, ibv_send_wr, ibv_sge,
 };
-use zerocopy::FromZeros;
 
 use super::send::{Sends, write_sges};
 use crate::ah::Ah;
 use crate::errno::{Errno, Result};
 use crate::ledger::{Posted, small};
-use crate::ring::index::IndexRing;
+use crate::ring::index::OpenSlot;
 use crate::wr::{Beyond, SendRequest, inline_bytes, message_len, sges};
 
-/// A send, checked as far as all operations have it in common.
-struct Checked<'w> {
-    sges: &'w [ibv_sge],
-    length: u32,
-    is_inline: bool,
-    posted: Posted,
+/// What an operation has of its own in its WQE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Own {
+    Nothing,
+    /// `wr.rdma`.
+    Target,
+    Atomic,
+    Receiver,
+    Window,
+}
+
+/// An operation that a QP has.
+#[derive(Debug, Clone, Copy)]
+struct Operation {
+    /// `enum ibv_wc_opcode` of its completion.
+    completion: u8,
+    own: Own,
+}
+
+/// The operations that QPs of one type have, by `enum ibv_wr_opcode`.
+#[derive(Debug)]
+pub(super) struct Operations {
+    /// Also those that `ibv_post_send`(3) does not have.
+    is_reliable: bool,
+    by_opcode: [Option<Operation>; 16],
+}
+
+/// What QPs of this type have (linux 6.1, 6.12 `rxe_opcode.c: rxe_wr_opcode_info`).
+pub(super) fn operations(qp_type: ibv_qp_type) -> &'static Operations {
+    const NONE: Operations = Operations {
+        is_reliable: false,
+        by_opcode: [None; 16],
+    };
+    const DATAGRAM: Operations = NONE.with(IBV_WR_SEND, IBV_WC_SEND, Own::Receiver).with(
+        IBV_WR_SEND_WITH_IMM,
+        IBV_WC_SEND,
+        Own::Receiver,
+    );
+    const CONNECTED: Operations = NONE
+        .with(IBV_WR_SEND, IBV_WC_SEND, Own::Nothing)
+        .with(IBV_WR_SEND_WITH_IMM, IBV_WC_SEND, Own::Nothing)
+        .with(IBV_WR_SEND_WITH_INV, IBV_WC_SEND, Own::Nothing)
+        .with(IBV_WR_RDMA_WRITE, IBV_WC_RDMA_WRITE, Own::Target)
+        .with(IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WC_RDMA_WRITE, Own::Target)
+        .with(IBV_WR_BIND_MW, IBV_WC_BIND_MW, Own::Window);
+    const RELIABLE: Operations = Operations {
+        is_reliable: true,
+        ..CONNECTED
+            .with(IBV_WR_RDMA_READ, IBV_WC_RDMA_READ, Own::Target)
+            .with(IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WC_COMP_SWAP, Own::Atomic)
+            .with(IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_FETCH_ADD, Own::Atomic)
+            .with(IBV_WR_LOCAL_INV, IBV_WC_LOCAL_INV, Own::Nothing)
+    };
+    match qp_type {
+        IBV_QPT_RC => &RELIABLE,
+        IBV_QPT_UC => &CONNECTED,
+        IBV_QPT_UD => &DATAGRAM,
+        _ => &NONE,
+    }
+}
+
+impl Operations {
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "all opcodes are below 16; evaluated at build time"
+    )]
+    const fn with(mut self, opcode: u32, completion: u32, own: Own) -> Self {
+        self.by_opcode[opcode as usize] = Some(Operation {
+            completion: small(completion),
+            own,
+        });
+        self
+    }
+
+    #[inline(always)]
+    fn get<W: SendRequest>(&self, request: &W) -> Result<Operation> {
+        let operation = match request.beyond() {
+            None => {
+                // CAST: u32 fits usize on every target that libibverbs supports.
+                let opcode = request.wr().opcode as usize;
+                self.by_opcode.get(opcode).copied().flatten()
+            }
+            Some(beyond) => self.is_reliable.then_some(Operation {
+                completion: small(match beyond {
+                    Beyond::AtomicWrite(_) => IBV_WC_ATOMIC_WRITE,
+                    Beyond::Flush { .. } => WC_FLUSH,
+                }),
+                own: Own::Target,
+            }),
+        };
+        operation.ok_or(Errno::EINVAL)
+    }
 }
 
 impl Sends {
-    /// `enum ibv_wc_opcode` of an operation that this type of QP has.
-    fn completion_opcode(&self, opcode: u32) -> Result<u8> {
-        let (completion, types): (u32, &[ibv_qp_type]) = match opcode {
-            IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => {
-                (IBV_WC_SEND, &[IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD])
-            }
-            IBV_WR_SEND_WITH_INV => (IBV_WC_SEND, &[IBV_QPT_RC, IBV_QPT_UC]),
-            IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => {
-                (IBV_WC_RDMA_WRITE, &[IBV_QPT_RC, IBV_QPT_UC])
-            }
-            IBV_WR_RDMA_READ => (IBV_WC_RDMA_READ, &[IBV_QPT_RC]),
-            IBV_WR_ATOMIC_CMP_AND_SWP => (IBV_WC_COMP_SWAP, &[IBV_QPT_RC]),
-            IBV_WR_ATOMIC_FETCH_AND_ADD => (IBV_WC_FETCH_ADD, &[IBV_QPT_RC]),
-            IBV_WR_LOCAL_INV => (IBV_WC_LOCAL_INV, &[IBV_QPT_RC]),
-            IBV_WR_BIND_MW => (IBV_WC_BIND_MW, &[IBV_QPT_RC, IBV_QPT_UC]),
-            _ => return Err(Errno::EINVAL),
-        };
-        if types.contains(&self.qp_type) {
-            Ok(small(completion))
-        } else {
-            Err(Errno::EINVAL)
-        }
-    }
-
-    /// # Errors
-    ///
-    /// `EINVAL` if the QP does not have the operation, or not this form of it.
-    fn check<'w, W: SendRequest>(&self, request: &'w W, signal_all: bool) -> Result<Checked<'w>> {
-        let wr = request.wr();
-        let opcode = match request.beyond() {
-            None => self.completion_opcode(wr.opcode)?,
-            Some(_) if self.qp_type != IBV_QPT_RC => return Err(Errno::EINVAL),
-            Some(Beyond::AtomicWrite(_)) => small(IBV_WC_ATOMIC_WRITE),
-            Some(Beyond::Flush { .. }) => small(WC_FLUSH),
-        };
-        let sges = sges(request, self.max_sge)?;
-        let length = message_len(sges)?;
-        let is_inline = wr.send_flags & IBV_SEND_INLINE != 0;
-        // What is read has to be put somewhere.
-        if is_inline && (length > self.max_inline || wr.opcode == IBV_WR_RDMA_READ) {
-            return Err(Errno::EINVAL);
-        }
-        if matches!(
-            wr.opcode,
-            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD
-        ) {
-            // SAFETY: the member that these operations have; plain data.
-            let atomic = unsafe { wr.wr.atomic };
-            if length < 8 || atomic.remote_addr % 8 != 0 || is_inline {
-                return Err(Errno::EINVAL);
-            }
-        }
-        let signaled = signal_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
-        Ok(Checked {
-            sges,
-            length,
-            is_inline,
-            posted: Posted {
-                wr_id: wr.wr_id,
-                opcode,
-                signaled,
-                reported: signaled,
-            },
-        })
-    }
-
     /// What the ledger is to remember of a send that [`write_wqe`](Self::write_wqe) will write.
     ///
     /// # Errors
@@ -106,32 +129,41 @@ impl Sends {
         request: &W,
         signal_all: bool,
     ) -> Result<Posted> {
-        let Checked {
-            sges,
-            is_inline,
-            posted,
-            ..
-        } = self.check(request, signal_all)?;
-        if is_inline {
+        let wr = request.wr();
+        let operation = self.operations.get(request)?;
+        let sges = sges(request, self.max_sge)?;
+        let length = message_len(sges)?;
+        if wr.send_flags & IBV_SEND_INLINE != 0 {
+            self.check_inline(wr, length)?;
             sges.iter()
                 .try_for_each(|sge| inline_bytes(sge).map(drop))?;
         }
-        let wr = request.wr();
-        match wr.opcode {
-            IBV_WR_BIND_MW => window(wr, sges).map(drop)?,
-            IBV_WR_SEND | IBV_WR_SEND_WITH_IMM if self.qp_type == IBV_QPT_UD => {
-                receiver(wr).map(drop)?;
-            }
-            _ => {}
+        match operation.own {
+            Own::Nothing | Own::Target => {}
+            Own::Atomic => atomic(wr, length).map(drop)?,
+            Own::Receiver => receiver(wr).map(drop)?,
+            Own::Window => window(wr, sges).map(drop)?,
         }
-        Ok(posted)
+        Ok(posted(wr, operation, signal_all))
     }
 
-    /// Writes a WQE and what stands behind it.
+    /// # Errors
+    ///
+    /// `EINVAL` if the data is too long to be inline, or none: what is read has to be put somewhere.
+    fn check_inline(&self, wr: &ibv_send_wr, length: u32) -> Result<()> {
+        if length > self.max_inline || wr.opcode == IBV_WR_RDMA_READ {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+
+    /// Writes a WQE and what stands behind it. The slot is not the kernel's before `publish`, so the parts
+    /// may be written in any order, and some in vain.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the QP does not have the operation, or not this form of it.
+    #[inline(always)]
     pub(super) fn write_wqe<W: SendRequest>(
         &mut self,
         name: u32,
@@ -139,141 +171,222 @@ impl Sends {
         request: &W,
         signal_all: bool,
     ) -> Result<Posted> {
-        let Checked {
-            sges,
-            length,
-            is_inline,
-            posted,
-        } = self.check(request, signal_all)?;
         let wr = request.wr();
+        let operation = self.operations.get(request)?;
+        let sges = sges(request, self.max_sge)?;
         if let Some(beyond) = request.beyond() {
-            self.write_beyond(name, cookie, wr, beyond)?;
-            return Ok(posted);
+            write_beyond(&mut self.ring.open(name), cookie, wr, beyond)?;
+            return Ok(posted(wr, operation, signal_all));
         }
-        // The slot is not the kernel's before `publish`, so the tail may be written first.
-        if is_inline {
-            write_inline(&mut self.ring, name, sges)?;
+        let length = if wr.send_flags & IBV_SEND_INLINE == 0 {
+            write_sges(&mut self.ring.open(name), sges)?
         } else {
-            write_sges(&mut self.ring, name, sges)?;
-        }
+            self.write_inline(name, wr, sges)?
+        };
+        let slot = &mut self.ring.open(name);
+        let iova = match operation.own {
+            Own::Nothing => 0,
+            Own::Target => {
+                let to = target(wr);
+                write_own(slot, to);
+                to.remote_addr
+            }
+            own => write_rare(slot, wr, own, sges, length)?,
+        };
         let dma = DmaInfo {
             length,
             resid: length,
             num_sge: wr.num_sge.unsigned_abs(),
             ..DmaInfo::default()
         };
-        match wr.opcode {
-            IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_RDMA_READ => {
-                let own = target(wr);
-                self.write_head(name, cookie, wr, own, own.remote_addr, dma);
-            }
-            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
-                // SAFETY: the member that these operations have; plain data.
-                let atomic = unsafe { wr.wr.atomic };
-                let own = AtomicWr {
-                    remote_addr: atomic.remote_addr,
-                    compare_add: atomic.compare_add,
-                    swap: atomic.swap,
-                    rkey: atomic.rkey,
-                    ..AtomicWr::default()
-                };
-                self.write_head(name, cookie, wr, own, atomic.remote_addr, dma);
-            }
-            IBV_WR_BIND_MW => {
-                let own = window(wr, sges)?;
-                self.write_head(name, cookie, wr, own, 0, dma);
-            }
-            IBV_WR_SEND | IBV_WR_SEND_WITH_IMM if self.qp_type == IBV_QPT_UD => {
-                let own = receiver(wr)?;
-                self.write_head(name, cookie, wr, own, 0, dma);
-            }
-            _ => self.write_head(name, cookie, wr, RdmaWr::default(), 0, dma),
-        }
-        Ok(posted)
+        write_parts(slot, head(wr, cookie), iova, dma);
+        Ok(posted(wr, operation, signal_all))
     }
 
-    /// Writes the WQE of an operation that linux 6.2 added.
-    ///
-    /// The bytes of an atomic write stand where the first entry would (linux 6.12 `rxe_req.c:
-    /// finish_packet`); a flush has none, and its length is that of the data (`init_req_packet`).
+    /// Writes the bytes that a gather list names behind a WQE; how many.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if a slot has no room for them, which every one has.
-    fn write_beyond(
-        &mut self,
-        name: u32,
-        cookie: u64,
-        wr: &ibv_send_wr,
-        beyond: Beyond,
-    ) -> Result<()> {
-        let of_length = |length| DmaInfo {
-            length,
-            resid: length,
-            ..DmaInfo::default()
-        };
-        let to = target(wr);
-        match beyond {
-            Beyond::AtomicWrite(bytes) => {
-                self.ring.write_tail(name, 0, &bytes)?;
-                self.write_head(name, cookie, wr, to, to.remote_addr, of_length(8));
-            }
-            Beyond::Flush {
-                length,
-                placement,
-                selectivity,
-            } => {
-                let own = FlushWr {
-                    remote_addr: to.remote_addr,
-                    length,
-                    rkey: to.rkey,
-                    placement_type: placement,
-                    level: selectivity,
-                    ..FlushWr::default()
-                };
-                self.write_head(name, cookie, wr, own, to.remote_addr, of_length(length));
-            }
+    /// As [`write_wqe`](Self::write_wqe).
+    #[inline(never)]
+    fn write_inline(&mut self, name: u32, wr: &ibv_send_wr, sges: &[ibv_sge]) -> Result<u32> {
+        let length = message_len(sges)?;
+        self.check_inline(wr, length)?;
+        let mut slot = self.ring.open(name);
+        let mut at = 0_usize;
+        for sge in sges {
+            let bytes = inline_bytes(sge)?;
+            slot.write_tail(at, bytes)?;
+            at = at.saturating_add(bytes.len());
         }
-        Ok(())
-    }
-
-    /// Writes the WQE's head with `wr` as its operation's own part.
-    fn write_head<W: Copy + FromZeros>(
-        &mut self,
-        name: u32,
-        cookie: u64,
-        from: &ibv_send_wr,
-        wr: W,
-        remote_addr: u64,
-        dma: DmaInfo,
-    ) {
-        // Zeroed as a whole: the kernel reads `has_rd_atomic`, `status` and `state` of a slot that
-        // it used before.
-        let mut wqe = SendWqe::<W>::zeroed();
-        wqe.wr = SendWr {
-            wr_id: cookie,
-            reserved: 0,
-            opcode: from.opcode,
-            send_flags: from.send_flags,
-            // SAFETY: both members of the union are 32 bits of plain data.
-            ex: unsafe { from.__bindgen_anon_1.invalidate_rkey },
-            wr,
-        };
-        wqe.iova = remote_addr;
-        wqe.dma = dma;
-        self.ring.write(name, &wqe);
+        Ok(length)
     }
 }
 
+/// Writes what an operation of one of the rarer kinds has of its own; its remote address.
+///
+/// # Errors
+///
+/// As [`write_wqe`](Sends::write_wqe).
+#[inline(never)]
+fn write_rare(
+    slot: &mut OpenSlot<'_, SendWqe>,
+    wr: &ibv_send_wr,
+    own: Own,
+    sges: &[ibv_sge],
+    length: u32,
+) -> Result<u64> {
+    match own {
+        Own::Nothing | Own::Target => {}
+        Own::Atomic => {
+            let own = atomic(wr, length)?;
+            write_own(slot, own);
+            return Ok(own.remote_addr);
+        }
+        Own::Receiver => write_own(slot, receiver(wr)?),
+        Own::Window => write_own(slot, window(wr, sges)?),
+    }
+    Ok(0)
+}
+
+/// Writes the WQE of an operation that linux 6.2 added.
+///
+/// The bytes of an atomic write stand where the first entry would (linux 6.12 `rxe_req.c:
+/// finish_packet`); a flush has none, and its length is that of the data (`init_req_packet`).
+///
+/// # Errors
+///
+/// `EINVAL` if a slot has no room for them, which every one has.
+#[inline(never)]
+fn write_beyond(
+    slot: &mut OpenSlot<'_, SendWqe>,
+    cookie: u64,
+    wr: &ibv_send_wr,
+    beyond: Beyond,
+) -> Result<()> {
+    let to = target(wr);
+    let length = match beyond {
+        Beyond::AtomicWrite(bytes) => {
+            slot.write_tail(0, &bytes)?;
+            write_own(slot, to);
+            8
+        }
+        Beyond::Flush {
+            length,
+            placement,
+            selectivity,
+        } => {
+            let own = FlushWr {
+                remote_addr: to.remote_addr,
+                length,
+                rkey: to.rkey,
+                placement_type: placement,
+                level: selectivity,
+                ..FlushWr::default()
+            };
+            write_own(slot, own);
+            length
+        }
+    };
+    let dma = DmaInfo {
+        length,
+        resid: length,
+        ..DmaInfo::default()
+    };
+    write_parts(slot, head(wr, cookie), to.remote_addr, dma);
+    Ok(())
+}
+
+/// Writes what an operation has of its own into the union of the WQE.
+#[inline(always)]
+fn write_own<W: Copy>(slot: &mut OpenSlot<'_, SendWqe>, own: W) {
+    slot.write_part::<{ SendWqe::<RdmaWr>::UNION_OFFSET }, _>(own);
+}
+
+/// Writes the WQE but for the union, of which the kernel reads what the operation has and nothing else
+/// (linux 6.1, 6.12 `rxe_req.c`, `rxe_comp.c`, `rxe_mw.c`). It reads `has_rd_atomic`, `status` and
+/// `state` of a slot that it used before, so these are zeroed.
+#[inline(always)]
+pub(super) fn write_parts(
+    slot: &mut OpenSlot<'_, SendWqe>,
+    head: SendHead,
+    iova: u64,
+    dma: DmaInfo,
+) {
+    slot.write_part::<0, _>(head);
+    let progress = SendProgress {
+        iova,
+        dma,
+        ..SendProgress::default()
+    };
+    slot.write_part::<{ SendWqe::<RdmaWr>::STATUS_OFFSET }, _>(progress);
+}
+
+#[inline(always)]
+fn head(wr: &ibv_send_wr, cookie: u64) -> SendHead {
+    SendHead {
+        wr_id: cookie,
+        reserved: 0,
+        opcode: wr.opcode,
+        send_flags: wr.send_flags,
+        // SAFETY: both members of the union are 32 bits of plain data.
+        ex: unsafe { wr.__bindgen_anon_1.invalidate_rkey },
+    }
+}
+
+#[inline(always)]
+fn posted(wr: &ibv_send_wr, operation: Operation, signal_all: bool) -> Posted {
+    let signaled = signal_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
+    Posted {
+        wr_id: wr.wr_id,
+        opcode: operation.completion,
+        signaled,
+        reported: signaled,
+    }
+}
+
+/// What the kernel reads of an [`RdmaWr`].
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Target {
+    remote_addr: u64,
+    rkey: u32,
+    reserved: u32,
+}
+
+const _: () = assert!(
+    offset_of!(Target, rkey) == offset_of!(RdmaWr, rkey)
+        && size_of::<Target>() == offset_of!(RdmaWr, pad)
+);
+
 /// The target of an operation that has one in `wr.rdma`.
-fn target(wr: &ibv_send_wr) -> RdmaWr {
+#[inline(always)]
+fn target(wr: &ibv_send_wr) -> Target {
     // SAFETY: the member that these operations have; plain data.
     let rdma = unsafe { wr.wr.rdma };
-    RdmaWr {
+    Target {
         remote_addr: rdma.remote_addr,
         rkey: rdma.rkey,
-        ..RdmaWr::default()
+        reserved: 0,
     }
+}
+
+/// # Errors
+///
+/// `EINVAL` if the address is not a multiple of 8, or the answer has nowhere to go.
+fn atomic(wr: &ibv_send_wr, length: u32) -> Result<AtomicWr> {
+    // SAFETY: the member that these operations have; plain data.
+    let atomic = unsafe { wr.wr.atomic };
+    if length < 8 || atomic.remote_addr % 8 != 0 || wr.send_flags & IBV_SEND_INLINE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(AtomicWr {
+        remote_addr: atomic.remote_addr,
+        compare_add: atomic.compare_add,
+        swap: atomic.swap,
+        rkey: atomic.rkey,
+        ..AtomicWr::default()
+    })
 }
 
 /// The receiver of a datagram.
@@ -321,15 +434,4 @@ fn window(wr: &ibv_send_wr, sges: &[ibv_sge]) -> Result<MwWr> {
         access: bind.bind_info.mw_access_flags,
         ..MwWr::default()
     })
-}
-
-/// Writes the bytes that a gather list names behind a WQE.
-fn write_inline(ring: &mut IndexRing<SendWqe>, index: u32, sges: &[ibv_sge]) -> Result<()> {
-    let mut at = 0_usize;
-    for sge in sges {
-        let bytes = inline_bytes(sge)?;
-        ring.write_tail(index, at, bytes)?;
-        at = at.saturating_add(bytes.len());
-    }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 //! siw's CQ: `struct siw_cqe`.
 
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::RawFd;
 
 use kernel_abi::siw::{Cqe, opcode, status};
@@ -15,7 +15,7 @@ use rdma_core_sys::{
 };
 
 use crate::cookie::VOID;
-use crate::driver::{CompletionRing, Unread};
+use crate::driver::{CompletionRing, Front, Unread};
 use crate::errno::Result;
 use crate::ring::valid_cq::ValidCq;
 
@@ -38,17 +38,43 @@ impl CompletionRing for Completions {
         self.0.capacity()
     }
 
-    fn next<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>) -> Option<&'w mut ibv_wc> {
-        let cqe = self.0.peek(0)?;
+    #[inline(always)]
+    fn front(&mut self) -> Option<Front> {
+        self.0.is_next_valid().then(|| Front {
+            cookie: self.0.read_part::<{ offset_of!(Cqe, id) }, _>(),
+            is_success: self.0.read_part::<{ offset_of!(Cqe, status) }, u16>() == status::SUCCESS,
+        })
+    }
+
+    #[inline(always)]
+    fn take_run<E>(
+        &mut self,
+        first: u64,
+        entries: &[E],
+        wr_id: impl Fn(&E) -> Option<u64>,
+        wcs: &mut [MaybeUninit<ibv_wc>],
+    ) -> u32 {
+        let mut count = 0_u32;
+        let mut next = self.0.valid();
+        for (entry, wc) in entries.iter().zip(wcs) {
+            let Some(cqe) = next.get() else { break };
+            if cqe.id != first.wrapping_add(count.into()) || cqe.status != status::SUCCESS {
+                break;
+            }
+            let Some(wr_id) = wr_id(entry) else { break };
+            to_wc(&cqe, wr_id, wc);
+            next.advance();
+            count = count.wrapping_add(1);
+        }
+        self.0.have_advanced(count);
+        count
+    }
+
+    #[inline(always)]
+    fn take<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>, wr_id: u64) -> &'w mut ibv_wc {
+        let cqe: Cqe = self.0.read_part::<0, _>();
         self.0.advance();
-        Some(wc.write(ibv_wc {
-            wr_id: cqe.id,
-            status: status(cqe.status),
-            opcode: opcode(cqe.opcode),
-            byte_len: cqe.bytes,
-            qp_num: number(&cqe),
-            ..Default::default()
-        }))
+        to_wc(&cqe, wr_id, wc)
     }
 
     /// Each entry was given back when it was read.
@@ -56,8 +82,12 @@ impl CompletionRing for Completions {
         self.0.end_batch();
     }
 
-    fn was_full(&mut self) -> bool {
+    fn was_full(&self) -> bool {
         self.0.was_full()
+    }
+
+    fn forget_full(&mut self) {
+        self.0.forget_full();
     }
 
     fn peek(&self, ahead: u32) -> Option<Unread> {
@@ -71,6 +101,18 @@ impl CompletionRing for Completions {
     fn void(&mut self, ahead: u32) {
         self.0.overwrite_id(ahead, VOID);
     }
+}
+
+#[inline(always)]
+fn to_wc<'w>(cqe: &Cqe, wr_id: u64, wc: &'w mut MaybeUninit<ibv_wc>) -> &'w mut ibv_wc {
+    wc.write(ibv_wc {
+        wr_id,
+        status: status(cqe.status),
+        opcode: opcode(cqe.opcode),
+        byte_len: cqe.bytes,
+        qp_num: number(cqe),
+        ..Default::default()
+    })
 }
 
 /// The QP number in a CQE: 32 bits of the field.

@@ -2,12 +2,13 @@
 
 //! siw's RQ and SRQ: `struct siw_rqe`.
 
+use std::mem::offset_of;
 use std::os::fd::RawFd;
 
 use kernel_abi::siw::Rqe;
 use rdma_core_sys::ibv_recv_wr;
 
-use super::send::{MAX_SGE, copy_sges};
+use super::send::{MAX_SGE, write_sges};
 use crate::driver::{RecvRing, SrqResize};
 use crate::errno::{Errno, Result};
 use crate::ring::valid::ValidRing;
@@ -49,46 +50,34 @@ impl RecvRing for Recvs {
         message_len(sges(wr, MAX_SGE)?).map(drop)
     }
 
+    /// The kernel takes an RQE whose flags are VALID and nothing else (linux 6.1, 6.12 `siw_qp_rx.c:
+    /// siw_rqe_get`), and has taken what completed.
+    #[inline(always)]
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
         let sges = sges(wr, MAX_SGE)?;
-        message_len(sges)?;
-        if self.ring.is_pending(self.next) {
-            return Err(Errno::ENOMEM);
+        let mut rqe = self.ring.open(self.next);
+        let (num_sge, _) = write_sges::<{ offset_of!(Rqe, sge) }, _>(&mut rqe, sges)?;
+        rqe.write_part::<0, _>(cookie);
+        rqe.write_part::<{ offset_of!(Rqe, num_sge) }, _>(num_sge);
+        // It does not look behind the mark, so the first goes last.
+        if self.next != self.unpublished || self.mark.is_none() {
+            rqe.publish(0);
         }
-        let mut rqe = Rqe {
-            id: cookie,
-            ..Rqe::default()
-        };
-        rqe.num_sge = copy_sges(&mut rqe.sge, sges);
-        self.ring.write(self.next, &rqe);
         self.next = self.next.wrapping_add(1);
         Ok(())
     }
 
+    #[inline(always)]
     fn publish(&mut self) -> bool {
         let first = self.unpublished;
-        if first == self.next {
-            return true;
-        }
         self.unpublished = self.next;
-        // The kernel takes an RQE whose flags are VALID and nothing else
-        // (linux 6.1 `siw_qp_rx.c: siw_rqe_get`).
-        let Some(mark) = self.mark else {
-            let mut index = first;
-            while index != self.next {
-                self.ring.publish(index, 0);
-                index = index.wrapping_add(1);
+        match self.mark {
+            Some(mark) if first != self.next => {
+                self.ring.mark(self.next, mark);
+                self.ring.publish_over_mark(first, 0)
             }
-            return true;
-        };
-        // It does not look behind the mark, so the first goes last.
-        let mut index = first.wrapping_add(1);
-        while index != self.next {
-            self.ring.publish(index, 0);
-            index = index.wrapping_add(1);
+            _ => true,
         }
-        self.ring.mark(self.next, mark);
-        self.ring.publish_over_mark(first, 0)
     }
 
     fn mark(&mut self, id: u64) -> bool {

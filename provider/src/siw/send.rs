@@ -2,6 +2,7 @@
 
 //! siw's SQ: `struct siw_sqe`.
 
+use std::mem::offset_of;
 use std::os::fd::RawFd;
 
 use kernel_abi::siw::{self, Sge, Sqe, flags, opcode};
@@ -10,13 +11,12 @@ use rdma_core_sys::{
     IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE, IBV_WC_SEND, IBV_WR_LOCAL_INV, IBV_WR_RDMA_READ,
     IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_SEND_WITH_INV, ibv_send_wr, ibv_sge,
 };
-use zerocopy::IntoBytes;
 
 use crate::cookie::Mark;
 use crate::driver::{Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::{Posted, small};
-use crate::ring::valid::ValidRing;
+use crate::ring::valid::{OpenEntry, ValidRing};
 use crate::wr::{SendRequest, inline_bytes, message_len, sges};
 
 /// Entries that an SQE or RQE has room for.
@@ -59,67 +59,102 @@ impl Sends {
     }
 }
 
-/// What the flags of a send ask for, checked.
-struct Checked<'w> {
+/// An operation that siw has.
+#[derive(Debug, Clone, Copy)]
+struct Operation {
     siw_opcode: u8,
-    sges: &'w [ibv_sge],
-    length: u32,
-    posted: Posted,
+    /// `enum ibv_wc_opcode` of its completion.
+    completion: u8,
+    takes_inline: bool,
+    own: Own,
 }
 
-/// # Errors
-///
-/// `EINVAL` if siw does not have the operation, or not this form of it.
-// Left to itself, the compiler keeps it apart, for its other callers: a tenth more instructions for each send.
-#[inline(always)]
-fn check<W: SendRequest>(request: &W, signal_all: bool) -> Result<Checked<'_>> {
-    let wr = request.wr();
-    if request.beyond().is_some() {
-        return Err(Errno::EINVAL);
+/// What an operation has of its own in its SQE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Own {
+    Nothing,
+    /// `wr.rdma`.
+    Target,
+    /// The key that it invalidates.
+    Key,
+}
+
+/// By `enum ibv_wr_opcode`. iWARP has neither immediate data nor atomics.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "all opcodes are below 16; evaluated at build time"
+)]
+const OPERATIONS: [Option<Operation>; 16] = {
+    const fn operation(siw_opcode: u8, completion: u32, own: Own) -> Option<Operation> {
+        Some(Operation {
+            siw_opcode,
+            completion: small(completion),
+            takes_inline: matches!(siw_opcode, opcode::SEND | opcode::WRITE),
+            own,
+        })
     }
-    let (siw_opcode, opcode) = operation(wr)?;
-    let is_read = siw_opcode == opcode::READ;
-    let has = |flag| wr.send_flags & flag != 0;
-    let sges = sges(request, MAX_SGE)?;
-    let length = message_len(sges)?;
-    // siw does not take a fenced READ, nor inline data but with these, and would leave it at the
-    // head of the queue for ever (linux 6.1 `siw_qp.c: siw_activate_tx_from_sq`).
-    if is_read && (sges.len() != 1 || has(IBV_SEND_FENCE)) {
-        return Err(Errno::EINVAL);
+    let mut all = [None; 16];
+    all[IBV_WR_SEND as usize] = operation(opcode::SEND, IBV_WC_SEND, Own::Nothing);
+    all[IBV_WR_SEND_WITH_INV as usize] = operation(opcode::SEND_REMOTE_INV, IBV_WC_SEND, Own::Key);
+    all[IBV_WR_RDMA_WRITE as usize] = operation(opcode::WRITE, IBV_WC_RDMA_WRITE, Own::Target);
+    all[IBV_WR_RDMA_READ as usize] = operation(opcode::READ, IBV_WC_RDMA_READ, Own::Target);
+    // Of a region: siw has no windows (linux 6.1 `siw_qp_tx.c: siw_qp_sq_proc_local`).
+    all[IBV_WR_LOCAL_INV as usize] = operation(opcode::INVAL_STAG, IBV_WC_LOCAL_INV, Own::Key);
+    all
+};
+
+impl Operation {
+    /// # Errors
+    ///
+    /// `EINVAL` if siw does not have the operation.
+    #[inline(always)]
+    fn of<W: SendRequest>(request: &W) -> Result<Self> {
+        if request.beyond().is_some() {
+            return Err(Errno::EINVAL);
+        }
+        // CAST: u32 fits usize on every target that libibverbs supports.
+        let operation = OPERATIONS.get(request.wr().opcode as usize);
+        operation.copied().flatten().ok_or(Errno::EINVAL)
     }
-    let has_inline = matches!(siw_opcode, opcode::SEND | opcode::WRITE);
-    if has(IBV_SEND_INLINE) && (length > MAX_INLINE || !has_inline) {
-        return Err(Errno::EINVAL);
-    }
-    if siw_opcode == opcode::INVAL_STAG && !sges.is_empty() {
-        return Err(Errno::EINVAL);
-    }
-    // A READ completes late, and what is behind it must wait: its CQE is always needed.
-    let signaled = signal_all || has(IBV_SEND_SIGNALED);
-    Ok(Checked {
-        siw_opcode,
-        sges,
-        length,
-        posted: Posted {
+
+    #[inline(always)]
+    fn posted(self, wr: &ibv_send_wr, signal_all: bool) -> Posted {
+        let signaled = signal_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
+        Posted {
             wr_id: wr.wr_id,
-            opcode,
+            opcode: self.completion,
             signaled,
-            reported: signaled || is_read,
-        },
-    })
-}
+            // A READ completes late, and what is behind it must wait: its CQE is always needed.
+            reported: signaled || self.siw_opcode == opcode::READ,
+        }
+    }
 
-/// What siw calls an operation, and `enum ibv_wc_opcode` of its completion.
-fn operation(wr: &ibv_send_wr) -> Result<(u8, u8)> {
-    match wr.opcode {
-        IBV_WR_SEND => Ok((opcode::SEND, small(IBV_WC_SEND))),
-        IBV_WR_SEND_WITH_INV => Ok((opcode::SEND_REMOTE_INV, small(IBV_WC_SEND))),
-        IBV_WR_RDMA_WRITE => Ok((opcode::WRITE, small(IBV_WC_RDMA_WRITE))),
-        IBV_WR_RDMA_READ => Ok((opcode::READ, small(IBV_WC_RDMA_READ))),
-        // Of a region: siw has no windows (linux 6.1 `siw_qp_tx.c: siw_qp_sq_proc_local`).
-        IBV_WR_LOCAL_INV => Ok((opcode::INVAL_STAG, small(IBV_WC_LOCAL_INV))),
-        // iWARP has neither immediate data nor atomics.
-        _ => Err(Errno::EINVAL),
+    /// Whether the operation can be posted with these entries, not inline.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if not: siw does not take a fenced READ, and would leave it at the head of the queue for
+    /// ever (linux 6.1 `siw_qp.c: siw_activate_tx_from_sq`).
+    #[inline(always)]
+    fn check(self, send_flags: u32, sges: &[ibv_sge]) -> Result<()> {
+        let fits = match self.siw_opcode {
+            opcode::READ => sges.len() == 1 && send_flags & IBV_SEND_FENCE == 0,
+            opcode::INVAL_STAG => sges.is_empty(),
+            _ => true,
+        };
+        if fits { Ok(()) } else { Err(Errno::EINVAL) }
+    }
+
+    /// The same for inline data, `length` bytes of it: what siw would not take, it leaves there likewise.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the operation has none, or not as much.
+    fn check_inline(self, length: u32) -> Result<()> {
+        if length > MAX_INLINE || !self.takes_inline {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
     }
 }
 
@@ -130,18 +165,21 @@ impl SendRing for Sends {
     }
 
     fn inspect<W: SendRequest>(&self, request: &W, signal_all: bool) -> Result<Posted> {
-        let Checked { sges, posted, .. } = check(request, signal_all)?;
-        if request.wr().send_flags & IBV_SEND_INLINE != 0 {
+        let operation = Operation::of(request)?;
+        let wr = request.wr();
+        let sges = sges(request, MAX_SGE)?;
+        let length = message_len(sges)?;
+        if wr.send_flags & IBV_SEND_INLINE == 0 {
+            operation.check(wr.send_flags, sges)?;
+        } else {
+            operation.check_inline(length)?;
             sges.iter()
                 .try_for_each(|sge| inline_bytes(sge).map(drop))?;
         }
-        Ok(posted)
+        Ok(operation.posted(wr, signal_all))
     }
 
-    fn is_free(&self, name: u32) -> bool {
-        !self.ring.is_pending(name)
-    }
-
+    #[inline(always)]
     fn write<W: SendRequest>(
         &mut self,
         name: u32,
@@ -149,52 +187,36 @@ impl SendRing for Sends {
         request: &W,
         signal_all: bool,
     ) -> Result<Posted> {
-        let Checked {
-            siw_opcode,
-            sges,
-            length,
-            posted,
-        } = check(request, signal_all)?;
+        let operation = Operation::of(request)?;
         let wr = request.wr();
-        let mut sqe = Sqe {
-            id: cookie,
-            opcode: siw_opcode,
-            ..Sqe::default()
-        };
-        if matches!(siw_opcode, opcode::SEND_REMOTE_INV | opcode::INVAL_STAG) {
-            // SAFETY: both members of the union are 32 bits of plain data.
-            sqe.rkey = unsafe { wr.__bindgen_anon_1.invalidate_rkey };
-        } else if siw_opcode != opcode::SEND {
-            // SAFETY: the member that these operations have; plain data.
-            let rdma = unsafe { wr.wr.rdma };
-            sqe.rkey = rdma.rkey;
-            sqe.raddr = rdma.remote_addr;
-        }
-        if wr.send_flags & IBV_SEND_INLINE != 0 {
-            // The kernel sets `num_sge` itself.
-            copy_inline(&mut sqe, sges)?;
-        } else if let (opcode::READ, [to, ..], [from]) = (siw_opcode, &mut sqe.sge, sges) {
-            // Also an empty READ has its one entry.
-            *to = entry(from);
-            sqe.num_sge = 1;
+        let sges = sges(request, MAX_SGE)?;
+        let sqe = &mut self.ring.open(name);
+        let num_sge = if wr.send_flags & IBV_SEND_INLINE == 0 {
+            operation.check(wr.send_flags, sges)?;
+            write_gather_list(sqe, sges, operation.siw_opcode == opcode::READ)?
         } else {
-            sqe.num_sge = copy_sges(&mut sqe.sge, sges);
-            if sqe.num_sge == 1 && length <= MAX_IN_HEADER {
-                // Empty, and at the end, where it does no harm.
-                sqe.num_sge = 2;
-            }
+            operation.check_inline(message_len(sges)?)?;
+            write_inline(sqe, sges)?
+        };
+        if operation.own != Own::Nothing {
+            write_own(sqe, operation.own, wr);
         }
-        self.ring.write(name, &sqe);
+        // The rest of an entry the kernel does not look at: what other operations have, and entries behind the
+        // first `num_sge` (linux 6.1, 6.12 `siw_qp_tx.c: siw_qp_prepare_tx, siw_check_sgl_tx`).
+        sqe.write_part::<0, _>(cookie);
+        sqe.write_part::<{ offset_of!(Sqe, num_sge) }, _>([num_sge, operation.siw_opcode]);
+        let posted = operation.posted(wr, signal_all);
         let flags = sqe_flags(wr.send_flags, posted.reported);
         if name == self.marked {
             // The kernel does not look behind the mark, so this one goes last.
             self.first_flags = flags;
         } else {
-            self.ring.publish(name, flags);
+            self.ring.open(name).publish(flags);
         }
         Ok(posted)
     }
 
+    #[inline(always)]
     fn publish(&mut self, first: u32, end: u32) -> Published {
         // The next mark first: there is one at every moment. There is room for it, since the kernel
         // has taken what completed.
@@ -272,29 +294,44 @@ impl SendRing for Sends {
     }
 }
 
+/// The flags of an SQE but for VALID.
+#[inline(always)]
 fn sqe_flags(send_flags: u32, reported: bool) -> u16 {
-    [
-        (reported, flags::SIGNALLED),
-        (send_flags & IBV_SEND_SOLICITED != 0, flags::SOLICITED),
-        (send_flags & IBV_SEND_INLINE != 0, flags::INLINE),
-        (send_flags & IBV_SEND_FENCE != 0, flags::READ_FENCE),
-    ]
-    .into_iter()
-    .filter_map(|(set, flag)| set.then_some(flag))
-    .fold(0, |all, flag| all | flag)
+    // Both are bits, some of them as far apart.
+    const _: () = assert!(flags::SOLICITED as u32 == IBV_SEND_SOLICITED << 1);
+    const _: () = assert!(flags::INLINE as u32 == IBV_SEND_INLINE >> 2);
+    const _: () = assert!(flags::READ_FENCE as u32 == IBV_SEND_FENCE << 4);
+    let asked = (send_flags & IBV_SEND_SOLICITED) << 1
+        | (send_flags & IBV_SEND_INLINE) >> 2
+        | (send_flags & IBV_SEND_FENCE) << 4;
+    let signalled = if reported { flags::SIGNALLED } else { 0 };
+    let [low, high, ..] = asked.to_le_bytes();
+    u16::from_le_bytes([low, high]) | signalled
 }
 
-/// Copies a scatter/gather list of at most [`MAX_SGE`] entries, leaving out empty ones; how many.
+/// Writes a scatter/gather list of at most [`MAX_SGE`] entries to where an element has its own, `AT`, leaving out
+/// empty ones; how many, and the message length that they add up to.
 ///
 /// An empty entry before one with bytes makes the kernel follow a null pointer
 /// (linux 6.1, 6.12 `siw_qp_tx.c`: `siw_check_sgl_tx` looks up no memory for it, `siw_tx_hdt` uses it).
-pub(super) fn copy_sges(to: &mut [Sge; siw::MAX_SGE], from: &[ibv_sge]) -> u8 {
-    let mut count = 0_u8;
-    for (to, from) in to.iter_mut().zip(from.iter().filter(|sge| sge.length != 0)) {
-        *to = entry(from);
-        count = count.wrapping_add(1);
+///
+/// # Errors
+///
+/// `EINVAL` if the length does not fit 32 bits.
+#[inline(always)]
+pub(super) fn write_sges<const AT: usize, T>(
+    element: &mut OpenEntry<'_, T>,
+    sges: &[ibv_sge],
+) -> Result<(u8, u32)> {
+    let (mut count, mut length) = (0_u8, 0_u32);
+    for sge in sges {
+        if sge.length != 0 {
+            length = length.checked_add(sge.length).ok_or(Errno::EINVAL)?;
+            element.write_member::<AT, { siw::MAX_SGE }, _>(count.into(), entry(sge));
+            count = count.wrapping_add(1);
+        }
     }
-    count
+    Ok((count, length))
 }
 
 fn entry(sge: &ibv_sge) -> Sge {
@@ -305,18 +342,76 @@ fn entry(sge: &ibv_sge) -> Sge {
     }
 }
 
-/// Copies the bytes that a gather list names behind the first entry, which holds their length.
-fn copy_inline(sqe: &mut Sqe, sges: &[ibv_sge]) -> Result<()> {
-    let [head, room @ ..] = &mut sqe.sge;
-    let mut room = room.as_mut_bytes();
+/// Writes the gather list of a send, or the one entry that a READ scatters to; `num_sge`.
+///
+/// # Errors
+///
+/// `EINVAL` if the length does not fit 32 bits.
+#[inline(always)]
+fn write_gather_list(sqe: &mut OpenEntry<'_, Sqe>, sges: &[ibv_sge], is_read: bool) -> Result<u8> {
+    let (count, length) = write_sges::<{ offset_of!(Sqe, sge) }, _>(sqe, sges)?;
+    if length > MAX_IN_HEADER || count > 1 {
+        return Ok(count);
+    }
+    Ok(write_small(sqe, sges, is_read, count))
+}
+
+/// What is different where a list is short; `num_sge`.
+#[inline(never)]
+fn write_small(sqe: &mut OpenEntry<'_, Sqe>, sges: &[ibv_sge], is_read: bool, count: u8) -> u8 {
+    match (is_read, sges) {
+        // Also an empty READ has its one entry.
+        (true, [only, ..]) => {
+            write_sge(sqe, 0, entry(only));
+            1
+        }
+        // Empty, and at the end, where it does no harm.
+        (false, _) if count == 1 => {
+            write_sge(sqe, 1, Sge::default());
+            2
+        }
+        _ => count,
+    }
+}
+
+fn write_sge(sqe: &mut OpenEntry<'_, Sqe>, nth: usize, sge: Sge) {
+    sqe.write_member::<{ offset_of!(Sqe, sge) }, { siw::MAX_SGE }, _>(nth, sge);
+}
+
+/// Copies the bytes that a gather list names behind the first entry, which holds their length. The kernel sets
+/// `num_sge` itself.
+///
+/// # Errors
+///
+/// `EINVAL` if they do not fit.
+#[inline(never)]
+fn write_inline(sqe: &mut OpenEntry<'_, Sqe>, sges: &[ibv_sge]) -> Result<u8> {
+    let mut bytes = [0; siw::MAX_INLINE];
+    let mut room = bytes.as_mut_slice();
+    let mut head = Sge::default();
     for sge in sges {
-        let bytes = inline_bytes(sge)?;
-        let (to, rest) = room
-            .split_at_mut_checked(bytes.len())
-            .ok_or(Errno::EINVAL)?;
-        to.copy_from_slice(bytes);
+        let from = inline_bytes(sge)?;
+        let (to, rest) = room.split_at_mut_checked(from.len()).ok_or(Errno::EINVAL)?;
+        to.copy_from_slice(from);
         head.length = head.length.saturating_add(sge.length);
         room = rest;
     }
-    Ok(())
+    write_sge(sqe, 0, head);
+    sqe.write_part::<{ Sqe::INLINE_OFFSET }, _>(bytes);
+    Ok(0)
+}
+
+/// Writes what an operation has of its own.
+#[inline(always)]
+fn write_own(sqe: &mut OpenEntry<'_, Sqe>, own: Own, wr: &ibv_send_wr) {
+    let rkey = if own == Own::Target {
+        // SAFETY: the member that these operations have; plain data.
+        let rdma = unsafe { wr.wr.rdma };
+        sqe.write_part::<{ offset_of!(Sqe, raddr) }, _>(rdma.remote_addr);
+        rdma.rkey
+    } else {
+        // SAFETY: both members of the union are 32 bits of plain data.
+        unsafe { wr.__bindgen_anon_1.invalidate_rkey }
+    };
+    sqe.write_part::<{ offset_of!(Sqe, rkey) }, _>(rkey);
 }
