@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use guest::links::Device;
 use guest::pair::Bench;
 use guest::suite::Stop;
-use guest::verbs::sys::{IBV_QPS_ERR, ibv_wc};
+use guest::verbs::sys::{IBV_QPS_ERR, IBV_QPS_INIT, ibv_wc};
 use guest::verbs::{Caps, Cq, Qp, QpInit, RecvWr, Transport};
 
 use crate::measured::measured_flush;
@@ -43,8 +43,10 @@ pub(crate) fn run(device: Device, wrs: u32, qps: u32, is_counted: bool) -> Resul
     };
     let ready = |init: &QpInit| -> Result<Qp, Stop> {
         let qp = Qp::create(&bench.pd, init)?;
-        if device == Device::Rxe {
-            bench.to_init(&qp)?;
+        match device {
+            Device::Rxe => bench.to_init(&qp)?,
+            // Which the kernel ignores, and libibverbs remembers.
+            Device::Siw => qp.move_to(IBV_QPS_INIT)?,
         }
         Ok(qp)
     };
