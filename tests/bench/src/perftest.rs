@@ -176,7 +176,7 @@ mod tests {
     fn the_line_of_figures_is_found() {
         let latency = " #bytes #iterations t_min\n 2       300          43.21          99.87        \t50.05  \t51.11\n";
         assert_eq!(parse(latency, true), Some(50.05));
-        let rate = " 65536      1000             99.10              98.50  \t\t     0.001576\n";
-        assert_eq!(parse(rate, false), Some(1.576));
+        let rate = " 65536      1000             99.10              98.50  \t\t     0.001500\n";
+        assert_eq!(parse(rate, false), Some(1.5));
     }
 }
