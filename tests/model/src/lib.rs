@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! Model checks of the words that the provider and the kernel share.
+//! Model checks of the words that the provider and the kernel share, and of its lock.
 //!
-//! `order` is the provider's own file, compiled here against loom's atomics. Each test runs it in
+//! `order` and `word` are the provider's own files, compiled here against loom's atomics. Each test runs them in
 //! all interleavings with the kernel's side of the protocol, written from the kernel's source with
 //! the same barriers (`smp_load_acquire` is an Acquire load, `smp_store_release` a Release store,
 //! `smp_store_mb` a store and a SeqCst fence). A test named `…_without_…` shows that the property
@@ -14,13 +14,19 @@
 #![cfg(test)]
 
 mod atomic {
+    pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
 }
 
 #[path = "../../../provider/src/ring/order.rs"]
 mod order;
 
+#[path = "../../../provider/src/lock/word.rs"]
+mod word;
+
+mod futex;
 mod index_ring;
+mod lock;
 mod mark;
 mod valid_ring;
 mod wake;

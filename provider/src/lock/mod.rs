@@ -12,26 +12,25 @@
 //! back, and knows nothing of panics, as the standard library's does at three times that: one whose holder
 //! panicked stays usable. Its verb has failed, and every state of a ledger is one that its methods accept.
 
+mod futex;
+mod word;
+
+mod atomic {
+    pub(super) use std::hint::spin_loop;
+    pub(super) use std::sync::atomic::{AtomicU32, Ordering};
+}
+
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::hint::spin_loop;
 use std::ops::{Deref, DerefMut};
-use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use self::atomic::AtomicU32;
 
 /// Locks a queue.
 #[inline(always)]
 pub(crate) fn lock<T>(queue: &Mutex<T>) -> MutexGuard<'_, T> {
     queue.lock()
 }
-
-const FREE: u32 = 0;
-const TAKEN: u32 = 1;
-/// Taken, and somebody may sleep until it is given back.
-const AWAITED: u32 = 2;
-
-/// How often a thread looks again before it sleeps: about as long as a queue is held.
-const LOOKS: u32 = 100;
 
 /// What one thread has at a time, until it gives it back.
 #[derive(Debug, Default)]
@@ -41,61 +40,13 @@ impl Word {
     /// Waits until nobody has it, and takes it.
     #[inline(always)]
     pub(crate) fn take(&self) {
-        if !self.is_taken_at_once() {
-            self.wait();
-        }
-    }
-
-    /// Takes it, if nobody has it.
-    #[inline(always)]
-    fn is_taken_at_once(&self) -> bool {
-        // Acquire: pairs with the Release of whoever has given it back.
-        self.0
-            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        word::take(&self.0);
     }
 
     /// Gives it back; nothing if nobody has it.
     #[inline(always)]
     pub(crate) fn give_back(&self) {
-        // Release: pairs with the Acquire of whoever takes it next.
-        if self.0.swap(FREE, Ordering::Release) == AWAITED {
-            self.wake();
-        }
-    }
-
-    #[cold]
-    fn wait(&self) {
-        for _ in 0..LOOKS {
-            // Relaxed: only a look.
-            if self.0.load(Ordering::Relaxed) == FREE {
-                break;
-            }
-            spin_loop();
-        }
-        // Acquire: as in `is_taken_at_once`. Whoever takes it here does not know whether others sleep, and says so.
-        while self.0.swap(AWAITED, Ordering::Acquire) != FREE {
-            self.futex(libc::FUTEX_WAIT, AWAITED);
-        }
-    }
-
-    #[cold]
-    fn wake(&self) {
-        self.futex(libc::FUTEX_WAKE, 1);
-    }
-
-    /// futex(2), of this process: sleeps while the word is `value`, or wakes so many.
-    fn futex(&self, operation: i32, value: u32) {
-        // SAFETY: a word of ours; there is no deadline. That it failed, or woke for nothing, does no harm.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.0.as_ptr(),
-                operation | libc::FUTEX_PRIVATE_FLAG,
-                value,
-                ptr::null::<libc::timespec>(),
-            )
-        };
+        word::give_back(&self.0);
     }
 }
 
@@ -112,7 +63,7 @@ unsafe impl<T: Send> Sync for Mutex<T> {}
 impl<T> Mutex<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self {
-            word: Word(AtomicU32::new(FREE)),
+            word: Word(AtomicU32::new(word::FREE)),
             value: UnsafeCell::new(value),
         }
     }
@@ -126,9 +77,7 @@ impl<T> Mutex<T> {
     /// Takes the lock, if nobody has it.
     #[cfg(test)]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.word
-            .is_taken_at_once()
-            .then(|| MutexGuard { mutex: self })
+        word::is_taken_at_once(&self.word.0).then(|| MutexGuard { mutex: self })
     }
 }
 
@@ -181,6 +130,7 @@ impl<T> fmt::Debug for MutexGuard<'_, T> {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     use std::sync::Arc;
+    use std::sync::atomic::Ordering;
     use std::thread;
 
     use super::*;
@@ -208,7 +158,7 @@ mod tests {
             thread.join().unwrap();
         }
         assert_eq!(*count.lock(), 8000);
-        assert_eq!(count.word.0.load(Ordering::Relaxed), FREE);
+        assert_eq!(count.word.0.load(Ordering::Relaxed), word::FREE);
     }
 
     #[test]

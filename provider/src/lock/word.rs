@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+//! What the word of a lock says, and how it is taken and given back.
+//!
+//! The model tests (`tests/model`) run these very functions in all interleavings; `atomic` and `futex` are the
+//! standard library's and the kernel's here, and loom's there.
+
+use super::atomic::{AtomicU32, Ordering, spin_loop};
+use super::futex;
+
+pub(super) const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+/// Taken, and somebody may sleep until it is given back.
+const AWAITED: u32 = 2;
+
+/// Waits until nobody has it, and takes it.
+#[inline(always)]
+pub(super) fn take(word: &AtomicU32) {
+    if !is_taken_at_once(word) {
+        wait(word);
+    }
+}
+
+/// Takes it, if nobody has it.
+#[inline(always)]
+pub(super) fn is_taken_at_once(word: &AtomicU32) -> bool {
+    // Acquire: pairs with the Release of whoever has given it back.
+    word.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+        .is_ok()
+}
+
+/// Gives it back; nothing if nobody has it.
+#[inline(always)]
+pub(super) fn give_back(word: &AtomicU32) {
+    // Release: pairs with the Acquire of whoever takes it next.
+    if word.swap(FREE, Ordering::Release) == AWAITED {
+        wake(word);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait(word: &AtomicU32) {
+    let mut looks = futex::LOOKS;
+    // Relaxed: only a look.
+    while looks > 0 && word.load(Ordering::Relaxed) != FREE {
+        spin_loop();
+        looks = looks.wrapping_sub(1);
+    }
+    // Acquire: as in `is_taken_at_once`. Whoever takes it here does not know whether others sleep, and says so.
+    while word.swap(AWAITED, Ordering::Acquire) != FREE {
+        futex::sleep_while(word, AWAITED);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wake(word: &AtomicU32) {
+    futex::wake_one(word);
+}
