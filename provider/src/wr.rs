@@ -127,10 +127,11 @@ impl<W: WorkRequest> List<W> {
 /// `EINVAL` if there are fewer than 0 or more than `max` entries, or if they are nowhere.
 pub(crate) fn sges<W: WorkRequest>(wr: &W, max: u32) -> Result<&[ibv_sge]> {
     let (list, count) = wr.sg_list();
-    let count = u32::try_from(count)
-        .ok()
-        .filter(|n| *n <= max)
-        .ok_or(Errno::EINVAL)?;
+    // One below 0 is more than any device takes.
+    let count = count.cast_unsigned();
+    if count > max {
+        return Err(Errno::EINVAL);
+    }
     if count == 0 {
         return Ok(&[]);
     }

@@ -61,7 +61,7 @@ impl RecvRing for Recvs {
         let dma = DmaInfo {
             length,
             resid: length,
-            num_sge: wr.num_sge.unsigned_abs(),
+            num_sge: wr.num_sge.cast_unsigned(),
             ..DmaInfo::default()
         };
         slot.write_part::<0, _>(RecvWqe {

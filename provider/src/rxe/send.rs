@@ -3,6 +3,7 @@
 //! rxe's SQ. What stands in its slots is `wqe.rs`'s.
 
 use std::os::fd::RawFd;
+use std::slice;
 
 use kernel_abi::rxe::{DmaInfo, MmapInfo, RdmaWr, SendHead, SendWqe, Sge, wqe_state};
 use rdma_core_sys::{IBV_SEND_SIGNALED, IBV_WR_SEND, ibv_qp_cap, ibv_qp_type, ibv_sge};
@@ -53,6 +54,28 @@ impl Sends {
             max_sge: cap.max_send_sge,
             max_inline: cap.max_inline_data,
         })
+    }
+}
+
+impl Sends {
+    /// What the kernel says of the WQE that `name` names.
+    fn state(&self, name: u32) -> u32 {
+        self.ring
+            .read_u32::<{ SendWqe::<RdmaWr>::STATE_OFFSET }>(name)
+    }
+
+    /// Whether one of `first..end` is in error, before all that are only posted.
+    #[cold]
+    fn has_stopped(&self, first: u32, end: u32) -> bool {
+        let mut name = first;
+        while name != end {
+            match self.state(name) {
+                wqe_state::POSTED => return false,
+                wqe_state::ERROR => return true,
+                _ => name = name.wrapping_add(1),
+            }
+        }
+        false
     }
 }
 
@@ -123,19 +146,14 @@ impl SendRing for Sends {
     /// The requester stops at a WQE that it cannot send, and linux 6.1 leaves it at that until the
     /// sends before it complete, which they may never do (`rxe_req.c: rxe_requester`,
     /// `rxe_comp.c: rxe_completer` with `need_retry`).
+    ///
+    /// It takes them in order, so if it is past the last, none has failed.
+    #[inline(always)]
     fn has_failed(&self, first: u32, end: u32) -> bool {
-        let mut name = first;
-        while name != end {
-            match self
-                .ring
-                .read_u32::<{ SendWqe::<RdmaWr>::STATE_OFFSET }>(name)
-            {
-                wqe_state::POSTED => return false,
-                wqe_state::ERROR => return true,
-                _ => name = name.wrapping_add(1),
-            }
+        match self.state(end.wrapping_sub(1)) {
+            wqe_state::POSTED | wqe_state::ERROR => self.has_stopped(first, end),
+            _ => false,
         }
-        false
     }
 
     fn position(&self) -> (u32, u32) {
@@ -160,9 +178,14 @@ pub(super) fn write_sges<T>(slot: &mut OpenSlot<'_, T>, sges: &[ibv_sge]) -> Res
     // `struct ibv_sge` is `struct rxe_sge`, member by member.
     const { assert!(size_of::<ibv_sge>() == size_of::<Sge>()) };
     let mut length = 0_u32;
-    slot.write_list(sges, |sge| {
+    let mut add = |sge: &ibv_sge| {
         length = length.checked_add(sge.length).ok_or(Errno::EINVAL)?;
         Ok(())
-    })?;
+    };
+    // What most lists are needs no loop.
+    match sges {
+        [only] => slot.write_list(slice::from_ref(only), &mut add)?,
+        _ => slot.write_list(sges, &mut add)?,
+    }
     Ok(length)
 }

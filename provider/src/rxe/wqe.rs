@@ -196,7 +196,7 @@ impl Sends {
         let dma = DmaInfo {
             length,
             resid: length,
-            num_sge: wr.num_sge.unsigned_abs(),
+            num_sge: wr.num_sge.cast_unsigned(),
             ..DmaInfo::default()
         };
         write_parts(slot, head(wr, cookie), iova, dma);
