@@ -106,6 +106,12 @@ impl Cookie {
         }
     }
 
+    /// Whether a cookie is of that queue.
+    #[inline(always)]
+    pub(crate) fn is_of(raw: u64, queue: Queue) -> bool {
+        raw >> QUEUE_SHIFT == u64::from(queue as u8)
+    }
+
     /// The entry that a cookie names.
     pub(crate) fn entry(raw: u64) -> u32 {
         let [a, b, c, d, ..] = raw.to_le_bytes();

@@ -125,6 +125,12 @@ impl<D: Driver> CompletionQueue<D> {
         lock(&self.state)
     }
 
+    /// The lock, if nobody has it.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Completions<D>>> {
+        self.state.try_lock()
+    }
+
     /// What tells this CQ from every other of the context.
     pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self).addr()

@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 
 use rdma_core_sys::{
     ibv_context, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_srq_attr, ibv_wc,
+    ibv_wc_opcode,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -250,6 +251,9 @@ pub(crate) trait CompletionRing: Debug + Send {
     /// What the next CQE says first.
     fn front(&mut self) -> Option<Front>;
 
+    /// Whether there is no CQE behind the one that [`front`](Self::front) has found, as far as is known.
+    fn is_last(&self) -> bool;
+
     /// Reads the CQE that [`front`](Self::front) has found into `wc`, with this `wr_id`, and goes on to the
     /// one after it.
     fn take<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>, wr_id: u64) -> &'w mut ibv_wc;
@@ -262,6 +266,16 @@ pub(crate) trait CompletionRing: Debug + Send {
         first: u64,
         entries: &[E],
         wr_id: impl Fn(&E) -> Option<u64>,
+        wcs: &mut [MaybeUninit<ibv_wc>],
+    ) -> u32;
+
+    /// As [`take_run`](Self::take_run), of those that are nothing but the flushes of `entries`, each with the
+    /// `wr_id` and the opcode of its entry.
+    fn take_flushes<E>(
+        &mut self,
+        first: u64,
+        entries: &[E],
+        of: impl Fn(&E) -> (u64, ibv_wc_opcode),
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32;
 
@@ -309,6 +323,7 @@ pub(crate) fn holds(capacity: u32, asked: u32) -> Result<u32> {
 pub(crate) struct Front {
     pub(crate) cookie: u64,
     pub(crate) is_success: bool,
+    pub(crate) is_flush: bool,
 }
 
 /// What tells whose an unread CQE is.

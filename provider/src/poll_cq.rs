@@ -15,21 +15,23 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use rdma_core_sys::{IBV_WC_GENERAL_ERR, IBV_WC_RECV, IBV_WC_SUCCESS, ibv_cq, ibv_wc};
+use rdma_core_sys::{IBV_WC_RECV, ibv_cq, ibv_wc};
 
 use crate::boundary::count;
-use crate::cookie::{Cookie, Mark, Queue, VOID};
-use crate::cq::{CompletionQueue, Completions, Cq, Early};
+use crate::cookie::{Cookie, Queue, VOID};
+use crate::cq::{CompletionQueue, Completions, Cq};
 use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver, Front};
 use crate::errno::Errno;
-use crate::flush::Chore;
-use crate::ledger::{Entry, Outcome, Progress, Received, small};
+use crate::ledger::Entry;
 use crate::lock::{MutexGuard, lock};
 use crate::queue_pair::QueuePair;
+use crate::quick_poll::Quick;
 use crate::srq::SharedQueue;
 
 /// `ibv_poll_cq`(3).
+///
+/// What most polls find is settled at once, by code that has nothing to unwind: nothing, or one success.
 ///
 /// # Safety
 ///
@@ -39,19 +41,53 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
     num_entries: c_int,
     wc: *mut ibv_wc,
 ) -> c_int {
+    // SAFETY: a CQ of ours.
+    let ours = unsafe { Cq::<D>::of(cq) };
+    if let Some(cq) = ours
+        && num_entries > 0
+        && !wc.is_null()
+    {
+        // SAFETY: the caller has room for one at least.
+        let first = unsafe { &mut *wc.cast::<MaybeUninit<ibv_wc>>() };
+        return match cq.queue.poll_quickly(first, num_entries == 1) {
+            Quick::Nothing => 0,
+            Quick::One => 1,
+            // SAFETY: the caller has room for `num_entries` of them there.
+            Quick::Unknown(state, filled) => unsafe {
+                poll_fully(cq, state, num_entries, wc, filled)
+            },
+        };
+    }
+    if ours.is_some() && num_entries == 0 {
+        0
+    } else {
+        Errno::EINVAL.get().wrapping_neg()
+    }
+}
+
+/// As [`poll_cq`], whatever there is; `state` is that of the CQ, if it was free.
+///
+/// # Safety
+///
+/// There is room for `num_entries` at `wc`, which are more than 0; `filled` of them have been filled.
+#[inline(never)]
+#[expect(
+    improper_ctypes_definitions,
+    reason = "no C calls it: it is a function that cannot unwind, so that its caller has nothing to do for that"
+)]
+unsafe extern "C" fn poll_fully<D: Driver>(
+    cq: &Cq<D>,
+    state: Option<MutexGuard<'_, Completions<D>>>,
+    num_entries: c_int,
+    wc: *mut ibv_wc,
+    filled: usize,
+) -> c_int {
     count(|| {
-        // SAFETY: a CQ of ours.
-        let cq = unsafe { Cq::<D>::of(cq) }.ok_or(Errno::EINVAL)?;
         let room = usize::try_from(num_entries).map_err(|_| Errno::EINVAL)?;
-        if room == 0 {
-            return Ok(0);
-        }
-        if wc.is_null() {
-            return Err(Errno::EINVAL);
-        }
-        // SAFETY: the caller has room for `num_entries` of them there.
+        // SAFETY: the caller's promise.
         let wc = unsafe { slice::from_raw_parts_mut(wc.cast::<MaybeUninit<ibv_wc>>(), room) };
-        Ok(cq.queue.poll(wc, GiveBack::AtOnce))
+        let state = state.unwrap_or_else(|| cq.queue.lock());
+        Ok(cq.queue.poll_locked(state, wc, filled, GiveBack::AtOnce))
     })
 }
 
@@ -63,23 +99,23 @@ pub(crate) enum GiveBack {
     AtTheEnd,
 }
 
-/// What became of a CQE.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Settled {
-    /// The `ibv_wc` it was read into is the application's.
-    Due,
-    /// It is nobody's, or not yet.
-    Passed,
-    /// It has to be looked at again when what is due was delivered.
-    Early,
-}
-
 impl<D: Driver> CompletionQueue<D> {
     /// Fills `wc` as far as there are completions, in order; how many.
     #[inline(always)]
     pub(crate) fn poll(&self, wc: &mut [MaybeUninit<ibv_wc>], give_back: GiveBack) -> usize {
-        let mut state = self.lock();
-        let filled = self.fill(&mut state, wc, 0);
+        self.poll_locked(self.lock(), wc, 0, give_back)
+    }
+
+    /// As [`poll`](Self::poll), of a CQ that is locked; `filled` have been filled.
+    #[inline(always)]
+    fn poll_locked<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, Completions<D>>,
+        wc: &mut [MaybeUninit<ibv_wc>],
+        filled: usize,
+        give_back: GiveBack,
+    ) -> usize {
+        let filled = self.fill(&mut state, wc, filled);
         if give_back == GiveBack::AtOnce {
             state.ring.release();
         }
@@ -145,7 +181,7 @@ impl<D: Driver> CompletionQueue<D> {
                     self.settle_quiet(state);
                     return self.deliver_due(state, wc, filled);
                 };
-                if front.is_success {
+                if front.is_success || front.is_flush {
                     let run = self.settle_run(state, front, wc, filled);
                     if run > filled {
                         filled = run;
@@ -158,8 +194,8 @@ impl<D: Driver> CompletionQueue<D> {
         filled
     }
 
-    /// Settles CQEs of one queue that are nothing but successes, up to the first that is something else;
-    /// how many are filled then.
+    /// Settles CQEs of one queue that are nothing but successes, or flushes where the death is known, up to
+    /// the first that is something else; how many are filled then.
     #[inline(always)]
     fn settle_run(
         &self,
@@ -170,9 +206,15 @@ impl<D: Driver> CompletionQueue<D> {
     ) -> usize {
         let queue = match Cookie::queue(front.cookie) {
             Some(queue @ (Queue::Send | Queue::Recv)) => queue,
-            Some(Queue::Shared) => return self.settle_shared_run(state, front, wc, filled),
+            Some(Queue::Shared) if front.is_success => {
+                return self.settle_shared_run(state, front, wc, filled);
+            }
+            Some(Queue::Shared) => return filled,
             None => return filled,
         };
+        if front.is_flush {
+            return self.settle_flushes(state, front.cookie, queue, wc, filled);
+        }
         let Some(pair) = self.well_known(state, front.cookie) else {
             return filled;
         };
@@ -196,6 +238,42 @@ impl<D: Driver> CompletionQueue<D> {
             count
         };
         // CAST: u32 fits usize on every target that libibverbs supports.
+        filled.wrapping_add(count as usize)
+    }
+
+    /// As [`settle_run`](Self::settle_run), of flushes.
+    #[inline(never)]
+    fn settle_flushes(
+        &self,
+        state: &mut Completions<D>,
+        first: u64,
+        queue: Queue,
+        wc: &mut [MaybeUninit<ibv_wc>],
+        filled: usize,
+    ) -> usize {
+        let Some(pair) = self.well_known(state, first) else {
+            return filled;
+        };
+        let Some(room) = wc.get_mut(filled..) else {
+            return filled;
+        };
+        let (ring, name) = (&mut state.ring, Cookie::entry(first));
+        let count = if queue == Queue::Send {
+            let mut send = lock(&pair.send);
+            let entries = send.ledger.flushed_from(name);
+            let count = ring.take_flushes(first, entries, Entry::wr_id_and_opcode, room);
+            send.ledger.pass_flushed(count);
+            count
+        } else {
+            let Some(mut recv) = pair.own_recv() else {
+                return filled;
+            };
+            let wr_ids = recv.ledger.flushed_from(name);
+            let count = ring.take_flushes(first, wr_ids, |wr_id| (*wr_id, IBV_WC_RECV), room);
+            recv.ledger.pass_flushed(count);
+            count
+        };
+        // CAST: as above.
         filled.wrapping_add(count as usize)
     }
 
@@ -232,114 +310,6 @@ impl<D: Driver> CompletionQueue<D> {
         Some(unsafe { at.as_ref() })
     }
 
-    /// Settles one CQE, whatever it is, and delivers what is due then.
-    #[cold]
-    #[inline(never)]
-    fn settle_next(
-        &self,
-        state: &mut Completions<D>,
-        wc: &mut [MaybeUninit<ibv_wc>],
-        mut filled: usize,
-    ) -> usize {
-        let Some(slot) = wc.get_mut(filled) else {
-            return filled;
-        };
-        let early = state.early.take();
-        let entry = match early {
-            Some(early) => slot.write(early.0),
-            None => match state.ring.next(slot) {
-                Some(entry) => entry,
-                None => return filled,
-            },
-        };
-        match self.settle_cqe(state, entry) {
-            Settled::Due => filled = filled.wrapping_add(1),
-            Settled::Passed => {}
-            Settled::Early => state.early = Some(Early(*entry)),
-        }
-        if !state.due.is_empty() {
-            filled = self.deliver_due(state, wc, filled);
-        }
-        filled
-    }
-
-    /// Finds the ledger entry of a CQE and completes `wc`, into which it was read.
-    fn settle_cqe(&self, state: &mut Completions<D>, wc: &mut ibv_wc) -> Settled {
-        let Some(cookie) = Cookie::decode(wc.wr_id) else {
-            if let Some(mark) = Mark::decode(wc.wr_id) {
-                self.mark_is_back(state, mark);
-            }
-            return Settled::Passed;
-        };
-        let failed = wc.status != IBV_WC_SUCCESS;
-        match cookie.queue {
-            Queue::Send => {
-                let Some(qp) = self.qp(cookie) else {
-                    return Settled::Passed;
-                };
-                let mut send = lock(&qp.send);
-                if failed && !send.ledger.is_closed() {
-                    self.doom(state, qp);
-                }
-                let progress = send.ledger.complete(cookie.entry, Outcome::of(wc));
-                if send.ledger.has_held() {
-                    state.add_due(cookie.owner, Queue::Send);
-                }
-                match progress {
-                    Progress::Due(sent) => {
-                        wc.wr_id = sent.wr_id;
-                        if failed {
-                            wc.opcode = sent.opcode.into();
-                        }
-                        Settled::Due
-                    }
-                    Progress::Noted | Progress::Stale => Settled::Passed,
-                }
-            }
-            Queue::Recv => {
-                let Some(qp) = self.qp(cookie) else {
-                    return Settled::Passed;
-                };
-                let Some(mut recv) = qp.own_recv() else {
-                    return Settled::Passed;
-                };
-                if failed && !recv.ledger.is_closed() {
-                    self.doom(state, qp);
-                }
-                match recv.ledger.complete(cookie.entry) {
-                    Received::Due(wr_id) => received(wc, wr_id),
-                    Received::Stale => Settled::Passed,
-                    Received::Early => {
-                        state.add_due(cookie.owner, Queue::Recv);
-                        Settled::Early
-                    }
-                }
-            }
-            Queue::Shared => {
-                let Some(srq) = self.srq(cookie) else {
-                    return Settled::Passed;
-                };
-                if failed && let Some(qp) = state.member(wc.qp_num) {
-                    self.doom(state, &qp);
-                }
-                let ledger = &mut srq.lock().ledger;
-                // Relaxed: see `QueuePair::begin_claim`.
-                if srq.claimed.load(Ordering::Relaxed)
-                    && let Some(qp) = state.member(wc.qp_num)
-                    && let Some(sequence) = ledger.sequence(cookie.entry)
-                {
-                    qp.shared_from
-                        .store(sequence.wrapping_add(1), Ordering::Relaxed);
-                    state.add_chore(Chore::LookAgain(qp));
-                }
-                match ledger.complete(cookie.entry) {
-                    Some(wr_id) => received(wc, wr_id),
-                    None => Settled::Passed,
-                }
-            }
-        }
-    }
-
     /// The QP that a cookie names, if it is one whose completions come here. The CQ is locked.
     ///
     /// That keeps it: a QP leaves the table under this CQ's lock before it is freed.
@@ -356,7 +326,7 @@ impl<D: Driver> CompletionQueue<D> {
     ///
     /// That keeps it: an SRQ outlives its QPs, and a QP voids its unread CQEs under this CQ's lock
     /// before it is freed.
-    fn srq(&self, cookie: Cookie) -> Option<&SharedQueue<D>> {
+    pub(crate) fn srq(&self, cookie: Cookie) -> Option<&SharedQueue<D>> {
         let at = self
             .context
             .owners
@@ -397,6 +367,20 @@ impl<D: Driver> Met<D> {
     fn is_it(&self, cookie: u64) -> bool {
         Cookie::is_of_one_queue(cookie, self.cookie)
     }
+
+    /// The QP, if the cookie of a work request names its queue.
+    ///
+    /// # Safety
+    ///
+    /// The CQ is locked as long as the reference is used.
+    #[inline(always)]
+    pub(crate) unsafe fn pair<'a>(&self, cookie: u64) -> Option<&'a QueuePair<D>> {
+        if !self.is_it(cookie) {
+            return None;
+        }
+        // SAFETY: found for this CQ; alive, since `forget` is called under the CQ's lock before it is freed.
+        Some(unsafe { self.pair.as_ref() })
+    }
 }
 
 /// Takes CQEs into `wc`, from `front` on: those of one queue whose entries `settle` gives a `wr_id` for.
@@ -424,23 +408,4 @@ fn take_run(
         filled = filled.wrapping_add(1);
     }
     filled
-}
-
-/// Completes the `wc` of a receive.
-fn received(wc: &mut ibv_wc, wr_id: u64) -> Settled {
-    wc.wr_id = wr_id;
-    if wc.status != IBV_WC_SUCCESS {
-        wc.opcode = IBV_WC_RECV;
-    }
-    Settled::Due
-}
-
-impl Outcome {
-    /// What a CQE says; a status that libibverbs does not know is a general error.
-    fn of(wc: &ibv_wc) -> Self {
-        Self {
-            status: u8::try_from(wc.status).unwrap_or(small(IBV_WC_GENERAL_ERR)),
-            byte_len: wc.byte_len,
-        }
-    }
 }

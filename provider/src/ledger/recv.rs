@@ -124,13 +124,48 @@ impl RecvLedger {
         if self.closed || self.dropped > 0 || self.head != name {
             return &[];
         }
-        let from = self.index(name);
+        self.run_of_head(self.tail)
+    }
+
+    /// The `wr_id`s of `name` and of those behind it that the kernel has, if it is the next of a dead queue: as
+    /// far as the kernel's CQEs for their flush, in this order, tell nothing but that.
+    ///
+    /// [`pass_flushed`](Self::pass_flushed) notes those CQEs. What is left is for [`complete`](Self::complete).
+    #[inline(always)]
+    pub(crate) fn flushed_from(&self, name: u32) -> &[u64] {
+        if !self.closed || self.dropped > 0 || self.head != name {
+            return &[];
+        }
+        self.run_of_head(self.end)
+    }
+
+    /// Notes the kernel's CQEs for the first `count` that [`flushed_from`](Self::flushed_from) has shown, and
+    /// retires them.
+    #[inline(always)]
+    pub(crate) fn pass_flushed(&mut self, count: u32) {
+        self.head = self.head.wrapping_add(count);
+    }
+
+    /// The `wr_id`s of those before `end`, as far as they stand one behind the other.
+    #[inline(always)]
+    fn run_of_head(&self, end: u32) -> &[u64] {
+        let from = self.index(self.head);
         // CAST: u32 fits usize on every target that libibverbs supports.
-        let all = self
-            .wr_ids
-            .len()
-            .min(from.saturating_add(self.outstanding() as usize));
+        let count = end.wrapping_sub(self.head) as usize;
+        let all = self.wr_ids.len().min(from.saturating_add(count));
         self.wr_ids.get(from..all).unwrap_or_default()
+    }
+
+    /// Notes the kernel's CQE for the success of entry `name`, if it is the next of a living queue, and retires
+    /// it.
+    #[inline(always)]
+    pub(crate) fn succeed_next(&mut self, name: u32) -> Option<u64> {
+        if self.closed || self.dropped > 0 || self.head != name || self.tail == name {
+            return None;
+        }
+        let wr_id = *self.wr_ids.get(self.index(name))?;
+        self.head = name.wrapping_add(1);
+        Some(wr_id)
     }
 
     /// Notes the kernel's CQEs for the first `count` that [`due_from`](Self::due_from) has shown, and retires

@@ -2,7 +2,7 @@
 
 //! The ledger of a send queue.
 
-use rdma_core_sys::{IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR};
+use rdma_core_sys::{IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc_opcode};
 
 use super::entries;
 use crate::errno::Result;
@@ -96,6 +96,14 @@ impl Entry {
     #[inline(always)]
     pub(crate) fn due_wr_id(&self) -> Option<u64> {
         (self.signaled && self.progress == Stage::Awaited).then_some(self.wr_id)
+    }
+}
+
+impl Entry {
+    /// What the completion of a flushed one says.
+    #[inline(always)]
+    pub(crate) fn wr_id_and_opcode(&self) -> (u64, ibv_wc_opcode) {
+        (self.wr_id, self.opcode.into())
     }
 }
 
@@ -330,13 +338,53 @@ impl SendLedger {
         if self.head != name {
             return &[];
         }
-        let from = self.index(name);
+        self.run_of_head()
+    }
+
+    /// Entry `name` and others behind it, if it is the next of a dead queue: as far as the kernel's CQEs for
+    /// their flush, in this order, tell nothing but that. Silent ones are flushed as well.
+    ///
+    /// [`pass_flushed`](Self::pass_flushed) notes those CQEs. What is left is for [`complete`](Self::complete),
+    /// the first flush CQE of a queue too.
+    #[inline(always)]
+    pub(crate) fn flushed_from(&self, name: u32) -> &[Entry] {
+        let is_known = self.flushing || self.order != CqeOrder::Posting;
+        if !self.is_closed() || !is_known || self.held > 0 || self.head != name {
+            return &[];
+        }
+        self.run_of_head()
+    }
+
+    /// Notes the kernel's CQEs for the flush of the first `count` that [`flushed_from`](Self::flushed_from) has
+    /// shown, and retires them.
+    #[inline(always)]
+    pub(crate) fn pass_flushed(&mut self, count: u32) {
+        self.head = self.head.wrapping_add(count);
+    }
+
+    /// The outstanding entries from the first on, as far as they stand one behind the other.
+    #[inline(always)]
+    fn run_of_head(&self) -> &[Entry] {
+        let from = self.index(self.head);
         // CAST: u32 fits usize on every target that libibverbs supports.
         let all = self
             .entries
             .len()
             .min(from.saturating_add(self.outstanding() as usize));
         self.entries.get(from..all).unwrap_or_default()
+    }
+
+    /// Notes the kernel's CQE for the success of entry `name`, if it tells nothing but that, as in
+    /// [`due_from`](Self::due_from), and nothing comes before it; its `wr_id`.
+    #[inline(always)]
+    pub(crate) fn succeed_next(&mut self, name: u32) -> Option<u64> {
+        if self.held > 0 || self.head != name || self.tail == name {
+            return None;
+        }
+        let wr_id = self.entries.get(self.index(name))?.due_wr_id()?;
+        self.head = name.wrapping_add(1);
+        self.proven = name;
+        Some(wr_id)
     }
 
     /// Notes the kernel's CQEs for the success of the first `count` that [`due_from`](Self::due_from) has shown.

@@ -22,6 +22,7 @@ mod atomic {
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 use self::atomic::AtomicU32;
@@ -75,7 +76,7 @@ impl<T> Mutex<T> {
     }
 
     /// Takes the lock, if nobody has it.
-    #[cfg(test)]
+    #[inline(always)]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         word::is_taken_at_once(&self.word.0).then(|| MutexGuard { mutex: self })
     }
@@ -88,6 +89,39 @@ pub(crate) struct MutexGuard<'a, T> {
 
 // SAFETY: as a `&T`.
 unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
+
+impl<'a, T> MutexGuard<'a, T> {
+    /// Goes on to have the lock taken, and lets go of the value.
+    #[inline(always)]
+    pub(crate) fn keep(self) -> Kept<'a> {
+        let guard = ManuallyDrop::new(self);
+        Kept {
+            word: &guard.mutex.word,
+        }
+    }
+}
+
+/// A lock that is taken, until it is dropped.
+pub(crate) struct Kept<'a> {
+    word: &'a Word,
+}
+
+impl Kept<'_> {
+    /// Gives both back: this one first.
+    #[inline(always)]
+    pub(crate) fn give_back_with(self, other: Kept<'_>) {
+        let kept = [self, other].map(ManuallyDrop::new);
+        let [first, second] = kept.each_ref().map(|kept| &kept.word.0);
+        word::give_back_both(first, second);
+    }
+}
+
+impl Drop for Kept<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.word.give_back();
+    }
+}
 
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;

@@ -38,6 +38,28 @@ pub(super) fn give_back(word: &AtomicU32) {
     }
 }
 
+/// Gives two back that one thread has; nobody has to be woken before both are free.
+#[inline(always)]
+pub(super) fn give_back_both(first: &AtomicU32, second: &AtomicU32) {
+    // Release: as in `give_back`.
+    let awaited = [first, second].map(|word| word.swap(FREE, Ordering::Release) == AWAITED);
+    if awaited[0] | awaited[1] {
+        wake_both(first, second, awaited);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wake_both(first: &AtomicU32, second: &AtomicU32, awaited: [bool; 2]) {
+    for (word, _) in [first, second]
+        .into_iter()
+        .zip(awaited)
+        .filter(|(_, is)| *is)
+    {
+        wake(word);
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn wait(word: &AtomicU32) {

@@ -125,6 +125,11 @@ impl ValidCq {
         order::cqe_flags(self.flags(self.next)) & VALID != 0
     }
 
+    /// Whether the kernel has written the CQE behind the next one.
+    pub(crate) fn is_valid_behind_next(&self) -> bool {
+        order::cqe_flags(self.flags(self.next.wrapping_add(1))) & VALID != 0
+    }
+
     /// Reads the `V` that is `AT` bytes into the next CQE, which is valid.
     pub(crate) fn read_part<const AT: usize, V: Copy + FromBytes>(&self) -> V {
         const { assert!(AT + size_of::<V>() <= size_of::<Cqe>()) };

@@ -7,7 +7,10 @@ use std::os::fd::RawFd;
 
 use kernel_abi::rxe::MmapInfo;
 use kernel_abi::uverbs::Wc;
-use rdma_core_sys::{IBV_WC_GRH, IBV_WC_SUCCESS, IBV_WC_WITH_IMM, IBV_WC_WITH_INV, ibv_wc};
+use rdma_core_sys::{
+    IBV_WC_GRH, IBV_WC_SUCCESS, IBV_WC_WITH_IMM, IBV_WC_WITH_INV, IBV_WC_WR_FLUSH_ERR, ibv_wc,
+    ibv_wc_opcode, ibv_wc_status,
+};
 
 use crate::cookie::VOID;
 use crate::driver::{CompletionRing, Front, Unread};
@@ -49,6 +52,7 @@ impl Completions {
     /// consumer index on that was published since, and so from `base` on. It has not missed the one that
     /// is published now, unless it had filled them before: that was stored before the lock of the CQ was
     /// taken again, a barrier that is followed by this load.
+    #[inline(always)]
     fn look(&mut self) {
         let mask = self.ring.capacity();
         self.produced = self.ring.producer();
@@ -56,6 +60,34 @@ impl Completions {
         let read = self.next.wrapping_sub(self.base) & mask;
         self.was_full |= there.wrapping_add(read) >= mask;
         self.base = self.published;
+    }
+
+    /// Takes CQEs as long as they are of this status, each of the entry behind that of the one before it, and
+    /// `take` takes it; how many.
+    #[inline(always)]
+    fn take_like<E>(
+        &mut self,
+        first: u64,
+        status: ibv_wc_status,
+        entries: &[E],
+        wcs: &mut [MaybeUninit<ibv_wc>],
+        take: impl Fn(Slot<'_, Wc>, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
+    ) -> u32 {
+        let there = self.produced.wrapping_sub(self.next) & self.ring.capacity();
+        let mut slots = self.ring.published(self.next, there);
+        let (mut count, mut expected) = (0_u32, first);
+        for (entry, wc) in entries.iter().zip(wcs) {
+            let Some(slot) = slots.next() else { break };
+            let found: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
+            let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
+            if cookie != expected || found != status || take(slot, entry, wc).is_none() {
+                break;
+            }
+            count = count.wrapping_add(1);
+            expected = expected.wrapping_add(1);
+        }
+        self.next = self.after(self.next, count);
+        count
     }
 
     fn after(&self, index: u32, by: u32) -> u32 {
@@ -81,7 +113,13 @@ impl CompletionRing for Completions {
         Some(Front {
             cookie: slot.read_part::<{ offset_of!(Wc, wr_id) }, _>(),
             is_success: status == IBV_WC_SUCCESS,
+            is_flush: status == IBV_WC_WR_FLUSH_ERR,
         })
+    }
+
+    #[inline(always)]
+    fn is_last(&self) -> bool {
+        self.after(self.next, 1) == self.produced
     }
 
     #[inline(always)]
@@ -92,22 +130,31 @@ impl CompletionRing for Completions {
         wr_id: impl Fn(&E) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
-        let there = self.produced.wrapping_sub(self.next) & self.ring.capacity();
-        let mut slots = self.ring.published(self.next, there);
-        let mut count = 0_u32;
-        for (entry, wc) in entries.iter().zip(wcs) {
-            let Some(slot) = slots.next() else { break };
-            let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
-            let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
-            if cookie != first.wrapping_add(count.into()) || status != IBV_WC_SUCCESS {
-                break;
-            }
-            let Some(wr_id) = wr_id(entry) else { break };
-            to_wc(slot, wr_id, wc);
-            count = count.wrapping_add(1);
-        }
-        self.next = self.after(self.next, count);
-        count
+        self.take_like(first, IBV_WC_SUCCESS, entries, wcs, |slot, entry, wc| {
+            to_wc(slot, wr_id(entry)?, wc);
+            Some(())
+        })
+    }
+
+    #[inline(always)]
+    fn take_flushes<E>(
+        &mut self,
+        first: u64,
+        entries: &[E],
+        of: impl Fn(&E) -> (u64, ibv_wc_opcode),
+        wcs: &mut [MaybeUninit<ibv_wc>],
+    ) -> u32 {
+        self.take_like(
+            first,
+            IBV_WC_WR_FLUSH_ERR,
+            entries,
+            wcs,
+            |slot, entry, wc| {
+                let (wr_id, opcode) = of(entry);
+                to_wc(slot, wr_id, wc).opcode = opcode;
+                Some(())
+            },
+        )
     }
 
     #[inline(always)]
@@ -163,7 +210,9 @@ fn to_wc<'w>(slot: Slot<'_, Wc>, wr_id: u64, wc: &'w mut MaybeUninit<ibv_wc>) ->
     // SAFETY: all of it was just written, and is integers.
     let wc = unsafe { wc.assume_init_mut() };
     wc.wr_id = wr_id;
-    wc.wc_flags = wc_flags(wc.wc_flags);
+    if wc.wc_flags != 0 {
+        wc.wc_flags = wc_flags(wc.wc_flags);
+    }
     wc
 }
 

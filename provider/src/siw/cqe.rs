@@ -17,6 +17,7 @@ use rdma_core_sys::{
 use crate::cookie::VOID;
 use crate::driver::{CompletionRing, Front, Unread};
 use crate::errno::Result;
+use crate::ledger::small;
 use crate::ring::valid_cq::ValidCq;
 
 /// A mapped CQ.
@@ -33,6 +34,34 @@ impl Completions {
     }
 }
 
+impl Completions {
+    /// Takes CQEs as long as they are of this status, each of the entry behind that of the one before it, and
+    /// `take` takes it; how many.
+    #[inline(always)]
+    fn take_like<E>(
+        &mut self,
+        first: u64,
+        status: u16,
+        entries: &[E],
+        wcs: &mut [MaybeUninit<ibv_wc>],
+        take: impl Fn(&Cqe, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
+    ) -> u32 {
+        let (mut count, mut expected) = (0_u32, first);
+        let mut next = self.0.valid();
+        for (entry, wc) in entries.iter().zip(wcs) {
+            let Some(cqe) = next.get() else { break };
+            if cqe.id != expected || cqe.status != status || take(&cqe, entry, wc).is_none() {
+                break;
+            }
+            next.advance();
+            count = count.wrapping_add(1);
+            expected = expected.wrapping_add(1);
+        }
+        self.0.have_advanced(count);
+        count
+    }
+}
+
 impl CompletionRing for Completions {
     fn capacity(&self) -> u32 {
         self.0.capacity()
@@ -40,10 +69,19 @@ impl CompletionRing for Completions {
 
     #[inline(always)]
     fn front(&mut self) -> Option<Front> {
-        self.0.is_next_valid().then(|| Front {
-            cookie: self.0.read_part::<{ offset_of!(Cqe, id) }, _>(),
-            is_success: self.0.read_part::<{ offset_of!(Cqe, status) }, u16>() == status::SUCCESS,
+        self.0.is_next_valid().then(|| {
+            let status: u16 = self.0.read_part::<{ offset_of!(Cqe, status) }, _>();
+            Front {
+                cookie: self.0.read_part::<{ offset_of!(Cqe, id) }, _>(),
+                is_success: status == status::SUCCESS,
+                is_flush: status == status::WR_FLUSH_ERR,
+            }
         })
+    }
+
+    #[inline(always)]
+    fn is_last(&self) -> bool {
+        !self.0.is_valid_behind_next()
     }
 
     #[inline(always)]
@@ -54,20 +92,31 @@ impl CompletionRing for Completions {
         wr_id: impl Fn(&E) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
-        let mut count = 0_u32;
-        let mut next = self.0.valid();
-        for (entry, wc) in entries.iter().zip(wcs) {
-            let Some(cqe) = next.get() else { break };
-            if cqe.id != first.wrapping_add(count.into()) || cqe.status != status::SUCCESS {
-                break;
-            }
-            let Some(wr_id) = wr_id(entry) else { break };
-            to_wc(&cqe, wr_id, wc);
-            next.advance();
-            count = count.wrapping_add(1);
-        }
-        self.0.have_advanced(count);
-        count
+        self.take_like(first, status::SUCCESS, entries, wcs, |cqe, entry, wc| {
+            write_wc(cqe, wr_id(entry)?, IBV_WC_SUCCESS, opcode(cqe.opcode), wc);
+            Some(())
+        })
+    }
+
+    #[inline(always)]
+    fn take_flushes<E>(
+        &mut self,
+        first: u64,
+        entries: &[E],
+        of: impl Fn(&E) -> (u64, ibv_wc_opcode),
+        wcs: &mut [MaybeUninit<ibv_wc>],
+    ) -> u32 {
+        self.take_like(
+            first,
+            status::WR_FLUSH_ERR,
+            entries,
+            wcs,
+            |cqe, entry, wc| {
+                let (wr_id, opcode) = of(entry);
+                write_wc(cqe, wr_id, IBV_WC_WR_FLUSH_ERR, opcode, wc);
+                Some(())
+            },
+        )
     }
 
     #[inline(always)]
@@ -105,10 +154,21 @@ impl CompletionRing for Completions {
 
 #[inline(always)]
 fn to_wc<'w>(cqe: &Cqe, wr_id: u64, wc: &'w mut MaybeUninit<ibv_wc>) -> &'w mut ibv_wc {
+    write_wc(cqe, wr_id, status(cqe.status), opcode(cqe.opcode), wc)
+}
+
+#[inline(always)]
+fn write_wc<'w>(
+    cqe: &Cqe,
+    wr_id: u64,
+    status: ibv_wc_status,
+    opcode: ibv_wc_opcode,
+    wc: &'w mut MaybeUninit<ibv_wc>,
+) -> &'w mut ibv_wc {
     wc.write(ibv_wc {
         wr_id,
-        status: status(cqe.status),
-        opcode: opcode(cqe.opcode),
+        status,
+        opcode,
         byte_len: cqe.bytes,
         qp_num: number(cqe),
         ..Default::default()
@@ -141,14 +201,26 @@ fn status(siw: u16) -> ibv_wc_status {
     }
 }
 
+/// siw's opcodes as libibverbs' completions have them; all others are SENDs.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "all opcodes are below 16; evaluated at build time"
+)]
+const OPCODES: [u8; 16] = {
+    let mut all = [small(IBV_WC_SEND); 16];
+    all[opcode::WRITE as usize] = small(IBV_WC_RDMA_WRITE);
+    all[opcode::READ as usize] = small(IBV_WC_RDMA_READ);
+    all[opcode::READ_LOCAL_INV as usize] = small(IBV_WC_RDMA_READ);
+    all[opcode::FETCH_AND_ADD as usize] = small(IBV_WC_FETCH_ADD);
+    all[opcode::COMP_AND_SWAP as usize] = small(IBV_WC_COMP_SWAP);
+    all[opcode::RECEIVE as usize] = small(IBV_WC_RECV);
+    all[opcode::INVAL_STAG as usize] = small(IBV_WC_LOCAL_INV);
+    all
+};
+
+#[inline(always)]
 fn opcode(siw: u8) -> ibv_wc_opcode {
-    match siw {
-        opcode::WRITE => IBV_WC_RDMA_WRITE,
-        opcode::READ | opcode::READ_LOCAL_INV => IBV_WC_RDMA_READ,
-        opcode::FETCH_AND_ADD => IBV_WC_FETCH_ADD,
-        opcode::COMP_AND_SWAP => IBV_WC_COMP_SWAP,
-        opcode::RECEIVE => IBV_WC_RECV,
-        opcode::INVAL_STAG => IBV_WC_LOCAL_INV,
-        _ => IBV_WC_SEND,
-    }
+    OPCODES
+        .get(usize::from(siw))
+        .map_or(IBV_WC_SEND, |opcode| u32::from(*opcode))
 }

@@ -18,8 +18,8 @@ use crate::atomic::{AtomicU32, Ordering};
 pub(crate) const LOOKS: u32 = 0;
 
 loom::lazy_static! {
-    /// The one bucket, which is that of the one word.
-    static ref SLEEPERS: Mutex<VecDeque<Thread>> = Mutex::new(VecDeque::new());
+    /// One bucket: who sleeps, and the address of the word.
+    static ref SLEEPERS: Mutex<VecDeque<(usize, Thread)>> = Mutex::new(VecDeque::new());
 }
 
 pub(crate) fn sleep_while(word: &AtomicU32, value: u32) {
@@ -29,14 +29,22 @@ pub(crate) fn sleep_while(word: &AtomicU32, value: u32) {
         if word.load(Ordering::Relaxed) != value {
             return;
         }
-        sleepers.push_back(thread::current());
+        sleepers.push_back((address(word), thread::current()));
     }
     thread::park();
 }
 
-pub(crate) fn wake_one(_word: &AtomicU32) {
-    let woken = SLEEPERS.lock().unwrap().pop_front();
-    if let Some(woken) = woken {
+pub(crate) fn wake_one(word: &AtomicU32) {
+    let woken = {
+        let mut sleepers = SLEEPERS.lock().unwrap();
+        let at = sleepers.iter().position(|(of, _)| *of == address(word));
+        at.and_then(|at| sleepers.remove(at))
+    };
+    if let Some((_, woken)) = woken {
         woken.unpark();
     }
+}
+
+fn address(word: &AtomicU32) -> usize {
+    std::ptr::from_ref(word).addr()
 }

@@ -69,6 +69,31 @@ fn of_three_threads_none_sleeps_for_ever() {
     count(3, word::take, word::give_back);
 }
 
+/// Two locks, which one thread has at a time and gives back together; the others wait for one each.
+#[test]
+fn of_those_that_wait_for_two_locks_none_sleeps_for_ever() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let words = Arc::new([(), ()].map(|()| AtomicU32::new(word::FREE)));
+        let others: Vec<_> = (0..2)
+            .map(|at| {
+                let words = Arc::clone(&words);
+                thread::spawn(move || {
+                    word::take(&words[at]);
+                    word::give_back(&words[at]);
+                })
+            })
+            .collect();
+        word::take(&words[0]);
+        word::take(&words[1]);
+        word::give_back_both(&words[1], &words[0]);
+        for other in others {
+            other.join().unwrap();
+        }
+    });
+}
+
 #[test]
 #[should_panic = "Causality violation"]
 fn what_the_last_one_did_is_not_seen_without_release() {
