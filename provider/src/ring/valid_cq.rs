@@ -149,8 +149,7 @@ impl ValidCq {
         let first = self.next & self.mask;
         Valid {
             at: self.entry(first),
-            left: self.mask.wrapping_sub(first),
-            is_over: false,
+            left: self.mask.wrapping_sub(first).wrapping_add(1),
             _ring: PhantomData,
         }
     }
@@ -219,25 +218,37 @@ impl ValidCq {
 ///
 /// # Invariants
 ///
-/// `at` points to an entry in the mapping, behind which there are `left` others.
+/// `at` points to an entry in the mapping, with which there are `left` up to the end of the ring; at the end there
+/// are none.
 #[derive(Debug)]
 pub(crate) struct Valid<'r> {
     at: *mut u8,
     left: u32,
-    is_over: bool,
     _ring: PhantomData<&'r mut ValidCq>,
 }
 
 impl Valid<'_> {
-    fn flags(&self) -> &AtomicU8 {
+    /// The flags of the next CQE.
+    ///
+    /// # Safety
+    ///
+    /// There is one left.
+    #[inline(always)]
+    unsafe fn flags(&self) -> &AtomicU8 {
         // SAFETY: inside an entry in the mapping (invariant); both sides access the byte atomically.
         unsafe { AtomicU8::from_ptr(self.at.wrapping_add(FLAGS)) }
+    }
+
+    /// How many there are up to the end of the ring, written or not.
+    pub(crate) fn left(&self) -> u32 {
+        self.left
     }
 
     /// The next CQE, if the kernel has written it.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<Cqe> {
-        if self.is_over || order::cqe_flags(self.flags()) & VALID == 0 {
+        // SAFETY: there is one left, if the right side is looked at.
+        if self.left == 0 || order::cqe_flags(unsafe { self.flags() }) & VALID == 0 {
             return None;
         }
         // SAFETY: an entry in the mapping (invariant); the kernel does not write a VALID one, and any bytes
@@ -248,13 +259,11 @@ impl Valid<'_> {
     /// Gives it back to the kernel, and goes on to the one after it.
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
-        order::return_cqe(self.flags());
-        match self.left.checked_sub(1) {
-            Some(left) => {
-                self.left = left;
-                self.at = self.at.wrapping_add(size_of::<Cqe>());
-            }
-            None => self.is_over = true,
+        if let Some(left) = self.left.checked_sub(1) {
+            // SAFETY: just looked.
+            order::return_cqe(unsafe { self.flags() });
+            self.left = left;
+            self.at = self.at.wrapping_add(size_of::<Cqe>());
         }
     }
 }

@@ -48,6 +48,8 @@ impl Completions {
     ) -> u32 {
         let (mut count, mut expected) = (0_u32, first);
         let mut next = self.0.valid();
+        // CAST: u32 fits usize on every target that libibverbs supports.
+        let entries = entries.get(..next.left() as usize).unwrap_or(entries);
         for (entry, wc) in entries.iter().zip(wcs) {
             let Some(cqe) = next.get() else { break };
             if cqe.id != expected || cqe.status != status || take(&cqe, entry, wc).is_none() {
