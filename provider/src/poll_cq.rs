@@ -49,7 +49,10 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
     {
         // SAFETY: the caller has room for one at least.
         let first = unsafe { &mut *wc.cast::<MaybeUninit<ibv_wc>>() };
-        return match cq.queue.poll_quickly(first, num_entries == 1) {
+        return match cq
+            .queue
+            .poll_quickly(first, num_entries == 1, GiveBack::AtOnce)
+        {
             Quick::Nothing => 0,
             Quick::One => 1,
             // SAFETY: the caller has room for `num_entries` of them there.
@@ -100,13 +103,28 @@ pub(crate) enum GiveBack {
 }
 
 impl<D: Driver> CompletionQueue<D> {
-    /// Fills `wc` as far as there are completions, in order; how many.
+    /// Fills `wc`, if there is a completion; whether there was. Its place goes back when the batch ends.
     #[inline(always)]
-    pub(crate) fn poll(&self, wc: &mut [MaybeUninit<ibv_wc>], give_back: GiveBack) -> usize {
-        self.poll_locked(self.lock(), wc, 0, give_back)
+    pub(crate) fn poll_in_batch(&self, wc: &mut MaybeUninit<ibv_wc>) -> bool {
+        match self.poll_quickly(wc, true, GiveBack::AtTheEnd) {
+            Quick::Nothing => false,
+            Quick::One => true,
+            Quick::Unknown(state, filled) => self.poll_fully_in_batch(state, wc, filled),
+        }
     }
 
-    /// As [`poll`](Self::poll), of a CQ that is locked; `filled` have been filled.
+    #[inline(never)]
+    fn poll_fully_in_batch(
+        &self,
+        state: Option<MutexGuard<'_, Completions<D>>>,
+        wc: &mut MaybeUninit<ibv_wc>,
+        filled: usize,
+    ) -> bool {
+        let state = state.unwrap_or_else(|| self.lock());
+        self.poll_locked(state, slice::from_mut(wc), filled, GiveBack::AtTheEnd) > 0
+    }
+
+    /// Fills `wc` as far as there are completions, in order, of a CQ that is locked; how many are filled then.
     #[inline(always)]
     fn poll_locked<'s>(
         &'s self,

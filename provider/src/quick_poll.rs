@@ -14,6 +14,7 @@ use crate::cookie::{Cookie, Queue};
 use crate::cq::{CompletionQueue, Completions};
 use crate::driver::{CompletionRing, Driver};
 use crate::lock::{Kept, MutexGuard};
+use crate::poll_cq::GiveBack;
 use crate::queue_pair::{QueuePair, Receiver};
 
 /// What a poll has found at first sight.
@@ -32,6 +33,7 @@ impl<D: Driver> CompletionQueue<D> {
         &self,
         wc: &mut MaybeUninit<ibv_wc>,
         is_room_for_one: bool,
+        give_back: GiveBack,
     ) -> Quick<'_, D> {
         let Some(mut state) = self.try_lock() else {
             return Quick::Unknown(None, 0);
@@ -56,7 +58,9 @@ impl<D: Driver> CompletionQueue<D> {
             return Quick::Unknown(Some(state), 0);
         };
         state.ring.take(wc, wr_id);
-        state.ring.release();
+        if give_back == GiveBack::AtOnce {
+            state.ring.release();
+        }
         if state.has_work() {
             drop(queue);
             return Quick::Unknown(Some(state), 1);

@@ -11,7 +11,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fmt;
 use std::mem::MaybeUninit;
-use std::slice;
+use std::ptr;
 
 use rdma_core_sys::{
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, ibv_cq_ex,
@@ -23,7 +23,6 @@ use crate::cq::Cq;
 use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver};
 use crate::errno::{Errno, Result};
-use crate::poll_cq::GiveBack;
 use crate::query_rt_values::{raw_clock, wallclock};
 use crate::turn::Turn;
 
@@ -131,20 +130,13 @@ impl<D: Driver> Cq<D> {
     ///
     /// The caller has the turn.
     unsafe fn come_to_next(&self) -> Result<()> {
-        let mut wc = MaybeUninit::uninit();
-        if self
-            .queue
-            .poll(slice::from_mut(&mut wc), GiveBack::AtTheEnd)
-            == 0
-        {
+        // SAFETY: the caller has the turn.
+        let current = unsafe { &mut *self.batch.current.get() };
+        let wc = ptr::from_mut(&mut current.wc).cast::<MaybeUninit<ibv_wc>>();
+        // SAFETY: an `ibv_wc`, and nothing but one is written there.
+        if !self.queue.poll_in_batch(unsafe { &mut *wc }) {
             return Err(Errno::ENOENT);
         }
-        // SAFETY: one was filled in.
-        let wc = unsafe { wc.assume_init() };
-        let mut current = Current {
-            wc,
-            ..Default::default()
-        };
         if self.batch.wants(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) {
             current.timestamp = raw_clock();
         }
@@ -157,9 +149,8 @@ impl<D: Driver> Cq<D> {
         let base = self.base().cast::<ibv_cq_ex>();
         // SAFETY: the caller has the turn; libibverbs' half has room for an extended CQ.
         unsafe {
-            *self.batch.current.get() = current;
-            (*base).wr_id = wc.wr_id;
-            (*base).status = wc.status;
+            (*base).wr_id = current.wc.wr_id;
+            (*base).status = current.wc.status;
         }
         Ok(())
     }
