@@ -318,14 +318,14 @@ impl<D: Driver> CompletionQueue<D> {
     /// The QP of which a cookie, no mark, names the queue, as [`qp`](Self::qp) finds it, or as it was found last.
     #[inline(always)]
     fn well_known<'s>(&'s self, state: &mut Completions<D>, raw: u64) -> Option<&'s QueuePair<D>> {
-        if !state.last_met.is_it(raw) {
-            let pair = self.qp(Cookie::decode(raw)?)?;
-            state.last_met = Met::new(raw, pair);
+        // SAFETY: the CQ is locked, which keeps the QP.
+        let met = unsafe { state.last_met.pair(raw) };
+        if met.is_some() {
+            return met;
         }
-        let at = state.last_met.pair;
-        // SAFETY: it was found for this CQ by `qp` and keeps its place. It is alive: before it is freed,
-        // `forget` is called under the lock of this CQ, when it is found no more.
-        Some(unsafe { at.as_ref() })
+        let pair = self.qp(Cookie::decode(raw)?)?;
+        state.last_met = Met::new(raw, pair);
+        Some(pair)
     }
 
     /// The QP that a cookie names, if it is one whose completions come here. The CQ is locked.
@@ -360,44 +360,40 @@ impl<D: Driver> CompletionQueue<D> {
 #[derive(Debug)]
 pub(crate) struct Met<D: Driver> {
     cookie: u64,
-    pair: NonNull<QueuePair<D>>,
+    pair: Option<NonNull<QueuePair<D>>>,
 }
 
-// SAFETY: an address, which is used under the lock of the CQ (`CompletionQueue::well_known`).
+// SAFETY: an address, which is used under the lock of the CQ (`pair`).
 unsafe impl<D: Driver> Send for Met<D> {}
 
 impl<D: Driver> Met<D> {
     fn new(cookie: u64, pair: &QueuePair<D>) -> Self {
         Self {
             cookie,
-            pair: NonNull::from(pair),
+            pair: Some(NonNull::from(pair)),
         }
     }
 
-    /// None: no cookie is of the queue that [`VOID`] is of, though a mark may be.
     pub(crate) fn nobody() -> Self {
         Self {
             cookie: VOID,
-            pair: NonNull::dangling(),
+            pair: None,
         }
     }
 
-    fn is_it(&self, cookie: u64) -> bool {
-        Cookie::is_of_one_queue(cookie, self.cookie)
-    }
-
-    /// The QP, if the cookie of a work request names its queue.
+    /// The QP, if a cookie names its queue.
     ///
     /// # Safety
     ///
     /// The CQ is locked as long as the reference is used.
     #[inline(always)]
     pub(crate) unsafe fn pair<'a>(&self, cookie: u64) -> Option<&'a QueuePair<D>> {
-        if !self.is_it(cookie) {
+        if !Cookie::is_of_one_queue(cookie, self.cookie) {
             return None;
         }
-        // SAFETY: found for this CQ; alive, since `forget` is called under the CQ's lock before it is freed.
-        Some(unsafe { self.pair.as_ref() })
+        // SAFETY: it was found for this CQ by `qp` and keeps its place. It is alive: before it is freed, `forget`
+        // is called under the lock of this CQ, when it is met no more.
+        self.pair.map(|pair| unsafe { pair.as_ref() })
     }
 }
 
