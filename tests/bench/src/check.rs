@@ -12,18 +12,18 @@ use crate::rows::{SUMS, sum};
 /// How many instructions a work request may take, posted and polled, for each of the stock provider's: rxe, siw. A
 /// few more than it does (`docs/performance.md`), so that what makes it slower is noticed.
 const LIMITS: [(f64, f64); SUMS.len()] = [
-    (1.30, 1.60),
-    (1.30, 1.60),
-    (1.10, 1.95),
-    (1.75, 3.10),
-    (5.00, f64::INFINITY),
-    (2.15, 2.15),
-    (2.30, 2.95),
-    (2.40, 3.05),
+    (1.02, 1.55),
+    (1.03, 1.57),
+    (0.98, 1.77),
+    (1.55, 2.85),
+    (4.15, f64::INFINITY),
+    (1.60, 1.78),
+    (1.75, 2.33),
+    (2.48, 3.15),
 ];
 
-/// Instructions for each receive that is flushed: a few more than now, and linear.
-const FLUSH_LIMIT: f64 = 230.0;
+/// Instructions for each receive that is flushed: as many for 256 as for 4096.
+const FLUSH_LIMIT: f64 = 50.0;
 
 /// Prints a verdict for each row; whether all are kept.
 pub(crate) fn print() -> io::Result<bool> {
