@@ -21,10 +21,10 @@ use crate::driver::{CompletionRing, Driver, holds};
 use crate::errno::{Errno, Result};
 use crate::flush::{Chore, Due, Dying};
 use crate::lock::{Mutex, MutexGuard, lock};
+use crate::met::Met;
 use crate::object;
 use crate::overrun::room;
 use crate::pd::Domain;
-use crate::poll_cq::Met;
 use crate::queue_pair::QueuePair;
 use crate::start_poll::Batch;
 

@@ -41,6 +41,7 @@ mod last_wqe;
 mod ledger;
 mod lock;
 mod mcast;
+mod met;
 #[cfg(test)]
 mod model;
 mod mr;

@@ -11,20 +11,20 @@
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::Ordering;
 
 use rdma_core_sys::{IBV_WC_RECV, ibv_cq, ibv_wc};
 
 use crate::boundary::count;
-use crate::cookie::{Cookie, Queue, VOID};
+use crate::cookie::{Cookie, Queue};
 use crate::cq::{CompletionQueue, Completions, Cq};
 use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver, Front};
 use crate::errno::Errno;
 use crate::ledger::Entry;
 use crate::lock::{MutexGuard, lock};
+use crate::met::Met;
 use crate::queue_pair::QueuePair;
 use crate::quick_poll::Quick;
 use crate::srq::SharedQueue;
@@ -352,48 +352,6 @@ impl<D: Driver> CompletionQueue<D> {
         // SAFETY: published as an SRQ by `srq::create`, so it is a `SharedQueue<D>`; alive, see
         // above.
         Some(unsafe { at.cast().as_ref() })
-    }
-}
-
-/// The QP whose CQE was settled last, and the part of its cookies that names the queue. What is polled next is
-/// mostly of the same.
-#[derive(Debug)]
-pub(crate) struct Met<D: Driver> {
-    cookie: u64,
-    pair: Option<NonNull<QueuePair<D>>>,
-}
-
-// SAFETY: an address, which is used under the lock of the CQ (`pair`).
-unsafe impl<D: Driver> Send for Met<D> {}
-
-impl<D: Driver> Met<D> {
-    fn new(cookie: u64, pair: &QueuePair<D>) -> Self {
-        Self {
-            cookie,
-            pair: Some(NonNull::from(pair)),
-        }
-    }
-
-    pub(crate) fn nobody() -> Self {
-        Self {
-            cookie: VOID,
-            pair: None,
-        }
-    }
-
-    /// The QP, if a cookie names its queue.
-    ///
-    /// # Safety
-    ///
-    /// The CQ is locked as long as the reference is used.
-    #[inline(always)]
-    pub(crate) unsafe fn pair<'a>(&self, cookie: u64) -> Option<&'a QueuePair<D>> {
-        if !Cookie::is_of_one_queue(cookie, self.cookie) {
-            return None;
-        }
-        // SAFETY: it was found for this CQ by `qp` and keeps its place. It is alive: before it is freed, `forget`
-        // is called under the lock of this CQ, when it is met no more.
-        self.pair.map(|pair| unsafe { pair.as_ref() })
     }
 }
 

@@ -11,14 +11,16 @@
 //! * [`RecvLedger`]: the kernel completes the receives of one QP in order.
 //! * [`SharedLedger`]: the entries of an SRQ leave in any order, as several QPs take them.
 
+mod entry;
 mod recv;
 mod send;
 mod shared;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use entry::{Entry, Outcome, Posted, Sent, small};
 pub(crate) use recv::{Received, RecvLedger};
-pub(crate) use send::{CqeOrder, Entry, Outcome, Posted, Progress, SendLedger, Sent, small};
+pub(crate) use send::{CqeOrder, Progress, SendLedger};
 pub(crate) use shared::{SharedLedger, Taken, is_before};
 
 use crate::errno::{Errno, Result};
