@@ -31,6 +31,10 @@ pub(crate) fn print() -> io::Result<bool> {
     for device in Device::ALL {
         let stock = instructions(device, Provider::Stock)?;
         let ours = instructions(device, Provider::Lastwqe)?;
+        for (row, figure) in &ours {
+            let stock = stock.get(row).map_or("-".to_owned(), f64::to_string);
+            eprintln!("bench: {device} {row}: {figure} for {stock}");
+        }
         for ((row, post, poll, count), (rxe, siw)) in SUMS.into_iter().zip(LIMITS) {
             let limit = device.pick(rxe, siw);
             let name = format!("instructions/{device}/{}", row.replace(' ', "-"));
