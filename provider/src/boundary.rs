@@ -55,6 +55,7 @@ pub(crate) struct Refused<W> {
 /// # Safety
 ///
 /// `bad_wr` is NULL or points to where a pointer may be stored.
+#[inline(always)]
 pub(crate) unsafe fn post<W>(
     list: *mut W,
     bad_wr: *mut *mut W,

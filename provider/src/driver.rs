@@ -137,6 +137,13 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
 
 /// Our side of a send queue's ring. Used under the lock of the queue.
 pub(crate) trait SendRing: Debug + Send {
+    /// Free entries.
+    type Open<'r>: OpenSends
+    where
+        Self: 'r;
+    /// An entry, of which something is known without the lock.
+    type Watch;
+
     /// How many sends may be outstanding.
     fn capacity(&self) -> u32;
 
@@ -145,24 +152,13 @@ pub(crate) trait SendRing: Debug + Send {
     /// # Errors
     ///
     /// `EINVAL` if the work request is malformed, or the QP does not have its operation.
-    fn inspect<W: SendRequest>(&self, request: &W, signal_all: bool) -> Result<Posted>;
+    fn inspect<W: SendRequest>(&self, request: &W) -> Result<Posted>;
 
-    /// Writes `request` into the entry `name` under the id `cookie`; what the ledger is to remember.
+    /// The entries from `first` on, each of which has `flags` whatever its work request says.
     ///
-    /// The entry is free: the kernel has let go of every one that is not outstanding, before its CQE. It may take
-    /// this one from [`publish`](Self::publish) on.
-    ///
-    /// # Errors
-    ///
-    /// As [`inspect`](Self::inspect), and never where that has none. Nothing that the kernel could see
-    /// is written then.
-    fn write<W: SendRequest>(
-        &mut self,
-        name: u32,
-        cookie: u64,
-        request: &W,
-        signal_all: bool,
-    ) -> Result<Posted>;
+    /// They are free: the kernel has let go of every one that is not outstanding, before its CQE. It may take those
+    /// that are written from [`publish`](Self::publish) on.
+    fn open(&mut self, first: u32, flags: u32) -> Self::Open<'_>;
 
     /// Hands the written entries `first..end` to the kernel.
     fn publish(&mut self, first: u32, end: u32) -> Published;
@@ -189,6 +185,17 @@ pub(crate) trait SendRing: Debug + Send {
     /// Whether the kernel has found one of `first..end` faulty, and does not go on.
     fn has_failed(&self, first: u32, end: u32) -> bool;
 
+    /// What tells of entry `name` without the lock of the queue.
+    fn watch(&self, name: u32) -> Self::Watch;
+
+    /// Whether the kernel has begun with the entry that is watched, so that neither this one nor one before it
+    /// [has failed](Self::has_failed). False may be said of any.
+    ///
+    /// # Safety
+    ///
+    /// The ring that it is of is still mapped.
+    unsafe fn is_under_way(watch: Self::Watch) -> bool;
+
     /// Where the next entry will be written: an index, and the mask under which names are compared
     /// with it.
     fn position(&self) -> (u32, u32);
@@ -200,8 +207,23 @@ pub(crate) trait SendRing: Debug + Send {
     fn is_past(&self, name: u32, end: u32) -> bool;
 }
 
+/// Free entries of a send queue's ring, from a first one on.
+pub(crate) trait OpenSends {
+    /// Writes `request` into the next one under the id `cookie`; what the ledger is to remember.
+    ///
+    /// # Errors
+    ///
+    /// As [`SendRing::inspect`], and never where that has none. Nothing that the kernel could see is written then.
+    fn write<W: SendRequest>(&mut self, cookie: u64, request: &W) -> Result<Posted>;
+}
+
 /// Our side of a receive queue's ring, an SRQ's or a QP's own. Used under the lock of the queue.
 pub(crate) trait RecvRing: Debug + Send {
+    /// Free entries.
+    type Open<'r>: OpenRecvs
+    where
+        Self: 'r;
+
     /// How many receives may be outstanding.
     fn capacity(&self) -> u32;
 
@@ -212,15 +234,12 @@ pub(crate) trait RecvRing: Debug + Send {
     /// `EINVAL` if not.
     fn inspect(&self, wr: &ibv_recv_wr) -> Result<()>;
 
-    /// Writes `wr` into the next entry under the id `cookie`.
-    ///
-    /// # Errors
-    ///
-    /// As [`inspect`](Self::inspect). Nothing that the kernel could see is written then.
-    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()>;
+    /// The entries from the next one on. As many are free as the ledger has room for.
+    fn open(&mut self) -> Self::Open<'_>;
 
-    /// Hands the written entries to the kernel; false if it has flushed the queue meanwhile.
-    fn publish(&mut self) -> bool;
+    /// Hands the next `count` entries, which are written, to the kernel; false if it has flushed the queue
+    /// meanwhile.
+    fn publish(&mut self, count: u32) -> bool;
 
     /// Puts the mark `id` behind all entries; false if there is no room.
     fn mark(&mut self, id: u64) -> bool;
@@ -230,6 +249,16 @@ pub(crate) trait RecvRing: Debug + Send {
 
     /// How many of those that were published the kernel has not taken.
     fn untaken(&self) -> u32;
+}
+
+/// Free entries of a receive queue's ring, from the next one on.
+pub(crate) trait OpenRecvs {
+    /// Writes `wr` into the next one under the id `cookie`.
+    ///
+    /// # Errors
+    ///
+    /// As [`RecvRing::inspect`]. Nothing that the kernel could see is written then.
+    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()>;
 }
 
 /// What has to follow when entries were handed to the kernel.

@@ -12,7 +12,7 @@ use rdma_core_sys::{IBV_QPS_RESET, ibv_qp, ibv_recv_wr, ibv_srq};
 use crate::boundary::{Refused, post};
 use crate::cookie::{CookieBase, Queue};
 use crate::death::Cause;
-use crate::driver::{Driver, RecvRing};
+use crate::driver::{Driver, OpenRecvs, RecvRing};
 use crate::errno::{Errno, Result};
 use crate::flush::Rest;
 use crate::ledger::{Receives, RecvLedger};
@@ -58,42 +58,49 @@ impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
     }
 
     /// Accepts the list up to the first that is malformed, or for which there is no room; whether the
-    /// queue was found alive.
-    fn post(&mut self, list: List<ibv_recv_wr>) -> (bool, Posted) {
-        let posted = self.enter(list, |queue, wr| {
-            let cookie = queue.cookies.with(queue.ledger.next());
-            queue.ring.write(cookie, wr)
-        });
-        (self.ring.publish(), posted)
+    /// queue was found alive, and how many were accepted.
+    #[inline(always)]
+    fn post(&mut self, list: List<ibv_recv_wr>) -> (bool, u32, Posted) {
+        let cookies = self.cookies;
+        let (count, posted) = {
+            let mut entries = self.ring.open();
+            let write = |name, wr: &_| entries.write(cookies.with(name), wr);
+            enter(&mut self.ledger, list, write)
+        };
+        (self.ring.publish(count), count, posted)
     }
 
     /// As [`post`](Self::post), for a dead queue: the ring is left alone.
     fn post_flushed(&mut self, list: List<ibv_recv_wr>) -> Posted {
-        self.enter(list, |queue, wr| queue.ring.inspect(wr))
+        enter(&mut self.ledger, list, |_, wr| self.ring.inspect(wr)).1
     }
+}
 
-    fn enter(
-        &mut self,
-        mut list: List<ibv_recv_wr>,
-        mut write: impl FnMut(&mut Self, &ibv_recv_wr) -> Result<()>,
-    ) -> Posted {
-        while let Some(wr) = list.peek() {
-            let written = if self.ledger.is_full() {
-                Err(Errno::ENOMEM)
-            } else {
-                write(self, wr)
-            };
-            if let Err(errno) = written {
-                return Err(Refused {
-                    errno,
-                    first: list.head(),
-                });
-            }
-            self.ledger.push(wr.wr_id);
-            list.pass();
+/// Enters the list into the ledger as far as there is room, and `write` finds nothing wrong; how many.
+#[inline(always)]
+fn enter(
+    ledger: &mut impl Receives,
+    mut list: List<ibv_recv_wr>,
+    mut write: impl FnMut(u32, &ibv_recv_wr) -> Result<()>,
+) -> (u32, Posted) {
+    let mut errno = Errno::ENOMEM;
+    let count = ledger.fill(|name| {
+        let wr = list.peek()?;
+        if let Err(wrong) = write(name, wr) {
+            errno = wrong;
+            return None;
         }
+        let wr_id = wr.wr_id;
+        list.pass();
+        Some(wr_id)
+    });
+    let first = list.head();
+    let posted = if first.is_null() {
         Ok(())
-    }
+    } else {
+        Err(Refused { errno, first })
+    };
+    (count, posted)
 }
 
 /// What became of a list.
@@ -112,11 +119,9 @@ impl<D: Driver> QueuePair<D> {
             drop(recv);
             return self.post_dead_recv(list);
         }
-        let before = recv.ledger.next();
-        let (alive, posted) = recv.post(list);
+        let (alive, count, posted) = recv.post(list);
         // Looked at behind the post: of a queue in which the kernel has left something till then, it
         // flushes these too, or says so by the CQE of what it has left.
-        let count = recv.ledger.next().wrapping_sub(before);
         let met_nothing = D::DIES_UNSEEN && recv.ring.untaken() <= count;
         drop(recv);
         if !alive {
@@ -188,7 +193,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv<D: Driver>(
             return Err(refused(Errno::EINVAL));
         }
         // SAFETY: the caller's list.
-        srq.queue.lock().post(unsafe { List::new(wr) }).1
+        srq.queue.lock().post(unsafe { List::new(wr) }).2
     };
     // SAFETY: the caller's `bad_wr`.
     unsafe { post(wr, bad_wr, verb) }

@@ -12,7 +12,7 @@ use rdma_core_sys::{IBV_QPS_RESET, IBV_QPS_RTS, ibv_qp, ibv_send_wr};
 use crate::boundary::{Refused, post};
 use crate::cookie::{Cookie, CookieBase, Queue};
 use crate::death::Cause;
-use crate::driver::{CompletionRing, Driver, Published, SendRing};
+use crate::driver::{CompletionRing, Driver, OpenSends, Published, SendRing};
 use crate::errno::Errno;
 use crate::flush::Rest;
 use crate::ledger::SendLedger;
@@ -27,8 +27,8 @@ pub(crate) struct SendQueue<R> {
     pub(crate) ring: R,
     pub(crate) ledger: SendLedger,
     pub(crate) cookies: CookieBase,
-    /// Every send is signaled, whatever its flags say (`sq_sig_all`).
-    pub(crate) signal_all: bool,
+    /// `IBV_SEND_SIGNALED` if every send is signaled, whatever its own flags say (`sq_sig_all`), or 0.
+    pub(crate) flags: u32,
     /// The kernel may not be in a state that takes sends, and only a doorbell can tell.
     pub(crate) unproven: bool,
     /// The queue is dead, and the kernel has posted its last CQE for it.
@@ -51,25 +51,40 @@ enum Stop {
     Dead(Option<Cause>),
 }
 
+impl Stop {
+    /// What was left is this `rest`, because of a malformed work request or not.
+    fn at<W>(rest: List<W>, malformed: Option<Errno>) -> Self {
+        match malformed {
+            Some(errno) => Self::Malformed(errno),
+            None if rest.head().is_null() => Self::End,
+            None => Self::Full,
+        }
+    }
+}
+
 impl<R: SendRing> SendQueue<R> {
     /// Enters as much of the list as there is room for, into the ring and the ledger.
     #[inline(always)]
     fn write<W: SendRequest>(&mut self, list: &mut List<W>) -> Stop {
-        while let Some(request) = list.peek() {
-            let name = self.ledger.next();
-            if self.ledger.is_full() {
-                return Stop::Full;
+        let cookies = self.cookies;
+        let mut entries = self.ring.open(self.ledger.next(), self.flags);
+        let mut rest = *list;
+        let mut malformed = None;
+        self.ledger.fill(|name| {
+            let request = rest.peek()?;
+            match entries.write(cookies.with(name), request) {
+                Ok(posted) => {
+                    rest.pass();
+                    Some(posted)
+                }
+                Err(errno) => {
+                    malformed = Some(errno);
+                    None
+                }
             }
-            match self
-                .ring
-                .write(name, self.cookies.with(name), request, self.signal_all)
-            {
-                Ok(posted) => self.ledger.push(posted),
-                Err(errno) => return Stop::Malformed(errno),
-            }
-            list.pass();
-        }
-        Stop::End
+        });
+        *list = rest;
+        Stop::at(rest, malformed)
     }
 
     /// Why not the whole of the list could be entered, if there is a reason.
@@ -77,7 +92,7 @@ impl<R: SendRing> SendQueue<R> {
         let mut name = self.ledger.next();
         let mut is_full = false;
         while let Some(request) = list.peek() {
-            if let Err(errno) = self.ring.inspect(request, self.signal_all) {
+            if let Err(errno) = self.ring.inspect(request) {
                 return Some(Stop::Malformed(errno));
             }
             is_full |= !self.ledger.has_room_for(name);
@@ -100,17 +115,21 @@ impl<R: SendRing> SendQueue<R> {
 
     /// Enters as much of the list as there is room for into the ledger of a dead queue.
     fn write_flushed<W: SendRequest>(&mut self, list: &mut List<W>) -> Stop {
-        while let Some(request) = list.peek() {
-            if self.ledger.is_full() {
-                return Stop::Full;
+        let mut malformed = None;
+        self.ledger.fill_flushed(|| {
+            let request = list.peek()?;
+            match self.ring.inspect(request) {
+                Ok(posted) => {
+                    list.pass();
+                    Some(posted)
+                }
+                Err(errno) => {
+                    malformed = Some(errno);
+                    None
+                }
             }
-            match self.ring.inspect(request, self.signal_all) {
-                Ok(posted) => self.ledger.push_flushed(posted.wr_id, posted.opcode),
-                Err(errno) => return Stop::Malformed(errno),
-            }
-            list.pass();
-        }
-        Stop::End
+        });
+        Stop::at(*list, malformed)
     }
 }
 
@@ -132,26 +151,14 @@ impl<D: Driver> QueuePair<D> {
     fn post_send(&self, mut list: List<ibv_send_wr>) -> Result<(), Refused<ibv_send_wr>> {
         loop {
             let first = list.head();
-            let errno = match self.post_what_fits::<_, false>(&mut list) {
-                Ok(Stop::End) => return Ok(()),
-                Ok(Stop::Full) if self.retire_silent() => continue,
-                Ok(Stop::Full) => Errno::ENOMEM,
-                Ok(Stop::Malformed(errno)) => errno,
-                Ok(Stop::Dead(cause)) => {
-                    let rest = &mut list;
-                    return self
-                        .post_dead_send::<_, false>(rest, cause)
-                        .map_err(|errno| Refused {
-                            errno,
-                            first: rest.head(),
-                        });
-                }
-                Err(errno) => return Err(Refused { errno, first }),
-            };
-            return Err(Refused {
-                errno,
-                first: list.head(),
-            });
+            let posted = self.post_what_fits::<_, false>(&mut list);
+            let stop = posted.map_err(|errno| Refused { errno, first })?;
+            if let Some(answer) = self.answer::<_, false>(&mut list, stop) {
+                return answer.map_err(|errno| Refused {
+                    errno,
+                    first: list.head(),
+                });
+            }
         }
     }
 
@@ -163,13 +170,44 @@ impl<D: Driver> QueuePair<D> {
     /// if there is not room for all.
     pub(crate) fn post_whole<W: SendRequest>(&self, mut list: List<W>) -> Result<(), Errno> {
         loop {
-            return match self.post_what_fits::<W, true>(&mut list)? {
-                Stop::End => Ok(()),
-                Stop::Full if self.retire_silent() => continue,
-                Stop::Full => Err(Errno::ENOMEM),
-                Stop::Malformed(errno) => Err(errno),
-                Stop::Dead(cause) => self.post_dead_send::<W, true>(&mut list, cause),
-            };
+            let stop = self.post_what_fits::<W, true>(&mut list)?;
+            if let Some(answer) = self.answer::<W, true>(&mut list, stop) {
+                return answer;
+            }
+        }
+    }
+
+    /// What the verb answers after such a stop, or nothing where the rest of the list is to be tried again.
+    ///
+    /// # Errors
+    ///
+    /// Why the head of the list, or the `WHOLE`, is not accepted: `ENOMEM` or `EINVAL`.
+    #[inline(always)]
+    fn answer<W: SendRequest, const WHOLE: bool>(
+        &self,
+        list: &mut List<W>,
+        stop: Stop,
+    ) -> Option<Result<(), Errno>> {
+        if let Stop::End = stop {
+            return Some(Ok(()));
+        }
+        self.answer_early::<W, WHOLE>(list, stop)
+    }
+
+    /// As [`answer`](Self::answer), after a stop before the end.
+    #[cold]
+    #[inline(never)]
+    fn answer_early<W: SendRequest, const WHOLE: bool>(
+        &self,
+        list: &mut List<W>,
+        stop: Stop,
+    ) -> Option<Result<(), Errno>> {
+        match stop {
+            Stop::End => Some(Ok(())),
+            Stop::Full if self.retire_silent() => None,
+            Stop::Full => Some(Err(Errno::ENOMEM)),
+            Stop::Malformed(errno) => Some(Err(errno)),
+            Stop::Dead(cause) => Some(self.post_dead_send::<W, WHOLE>(list, cause)),
         }
     }
 
@@ -179,6 +217,7 @@ impl<D: Driver> QueuePair<D> {
     /// # Errors
     ///
     /// `EINVAL` if the QP is not in a state that takes sends: none of these was accepted.
+    #[inline(always)]
     fn post_what_fits<W: SendRequest, const WHOLE: bool>(
         &self,
         list: &mut List<W>,
@@ -204,15 +243,20 @@ impl<D: Driver> QueuePair<D> {
                 Ok(stop)
             }
             Published::Unseen => {
+                let last = send.ring.watch(end.wrapping_sub(1));
                 drop(send);
                 // The kernel has the sends: one that it does not look at now is a dead QP's.
-                match self.doorbell.ring() {
-                    Err(_) => Ok(Stop::Dead(Some(Cause::Doorbell))),
-                    Ok(()) if D::MAY_STICK && lock(&self.send).ring.has_failed(first, end) => {
-                        Ok(Stop::Dead(Some(Cause::Stuck)))
-                    }
-                    Ok(()) => Ok(stop),
+                if self.doorbell.ring().is_err() {
+                    return Ok(Stop::Dead(Some(Cause::Doorbell)));
                 }
+                // SAFETY: the ring is this pair's, which is there, and not mapped anew.
+                if !D::MAY_STICK || unsafe { D::Sends::is_under_way(last) } {
+                    return Ok(stop);
+                }
+                if lock(&self.send).ring.has_failed(first, end) {
+                    return Ok(Stop::Dead(Some(Cause::Stuck)));
+                }
+                Ok(stop)
             }
         }
     }
@@ -308,6 +352,8 @@ impl<D: Driver> QueuePair<D> {
 /// # Safety
 ///
 /// As the man page asks.
+// `ibv_bind_mw` calls it too: of two copies, neither would have its callees inlined.
+#[inline(never)]
 pub(crate) unsafe extern "C" fn post_send<D: Driver>(
     qp: *mut ibv_qp,
     wr: *mut ibv_send_wr,

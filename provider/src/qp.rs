@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_qp;
-use rdma_core_sys::{ibv_context, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_state};
+use rdma_core_sys::{
+    IBV_SEND_SIGNALED, ibv_context, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_state,
+};
 
 use crate::announcer;
 use crate::boundary::{pointer, status};
@@ -251,7 +253,11 @@ unsafe fn finish<D: Driver>(
         ring: sends,
         ledger: send_ledger,
         cookies: CookieBase::new(Queue::Send, id),
-        signal_all: attr.sq_sig_all != 0,
+        flags: if attr.sq_sig_all == 0 {
+            0
+        } else {
+            IBV_SEND_SIGNALED
+        },
         unproven: D::CONNECTS_UNSEEN,
         flushed: false,
         marks: 0,

@@ -197,7 +197,7 @@ pub(crate) unsafe extern "C" fn query<D: Driver>(
         // and says of each QP that it signals all (`siw_verbs.c: siw_query_qp` leaves both at 0).
         attr.cap = qp.cap;
         init_attr.cap = qp.cap;
-        init_attr.sq_sig_all = lock(&qp.pair.send).signal_all.into();
+        init_attr.sq_sig_all = (lock(&qp.pair.send).flags != 0).into();
         let dead = life.dead;
         drop(life);
         if dead {

@@ -24,7 +24,7 @@ pub use response::{
     CreateAhResp, CreateCqResp, CreateQpResp, CreateSrqResp, MmapInfo, ModifySrqCmd, ResizeCqResp,
 };
 pub use send::{
-    AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SEND_WR_UNION_SIZE, SendHead, SendProgress, SendWqe,
+    AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SEND_WR_UNION_SIZE, SendHead, SendStart, SendWqe,
     SendWr, Sge, UdWr, wqe_state,
 };
 

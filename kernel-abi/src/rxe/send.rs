@@ -251,39 +251,25 @@ assert_layout!(SendHead, size 24, align 8, {
 });
 const _: () = assert!(size_of::<SendHead>() == offset_of!(SendWr, wr));
 
-/// What a [`SendWqe`] ends with, behind the union.
+/// What stands behind the union of a [`SendWqe`]: where the kernel starts from. It writes itself what follows
+/// before it reads it, up to `has_rd_atomic` (linux 6.1, 6.12 `rxe_req.c: req_next_wqe, update_wqe_psn`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(C)]
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout)]
-pub struct SendProgress {
+pub struct SendStart {
     /// As [`SendWqe::status`].
     pub status: u32,
     /// As [`SendWqe::state`].
     pub state: u32,
     /// As [`SendWqe::iova`].
     pub iova: u64,
-    /// What the kernel alone writes before it reads it.
-    pub kernel: [u32; 4],
-    /// As [`SendWqe::ssn`].
-    pub ssn: u32,
-    /// As [`SendWqe::has_rd_atomic`].
-    pub has_rd_atomic: u32,
-    /// As [`SendWqe::dma`].
-    pub dma: DmaInfo,
 }
 
-assert_layout!(SendProgress, size 64, align 8, {
-    status: 0, state: 4, iova: 8, kernel: 16, ssn: 32, has_rd_atomic: 36, dma: 40,
-});
+assert_layout!(SendStart, size 16, align 8, { status: 0, state: 4, iova: 8 });
 const _: () = {
-    let head = size_of::<SendWqe>().wrapping_sub(size_of::<SendProgress>());
-    assert!(offset_of!(SendWqe, status) == head);
-    assert!(offset_of!(SendWqe, mask) == head.wrapping_add(offset_of!(SendProgress, kernel)));
-    assert!(offset_of!(SendWqe, dma) == head.wrapping_add(offset_of!(SendProgress, dma)));
-    assert!(
-        offset_of!(SendWqe, has_rd_atomic)
-            == head.wrapping_add(offset_of!(SendProgress, has_rd_atomic))
-    );
+    let start = SendWqe::<RdmaWr>::STATUS_OFFSET;
+    assert!(offset_of!(SendWqe, state) == start.wrapping_add(offset_of!(SendStart, state)));
+    assert!(offset_of!(SendWqe, iova) == start.wrapping_add(offset_of!(SendStart, iova)));
 };
 
 impl<W> SendWqe<W> {
@@ -293,6 +279,8 @@ impl<W> SendWqe<W> {
     pub const UNION_OFFSET: usize = size_of::<SendHead>();
     /// Offset of [`state`](Self::state).
     pub const STATE_OFFSET: usize = offset_of!(SendWqe, state);
+    /// Offset of [`has_rd_atomic`](Self::has_rd_atomic).
+    pub const HAS_RD_ATOMIC_OFFSET: usize = offset_of!(SendWqe, has_rd_atomic);
     /// Offset of [`dma`](Self::dma).
     pub const DMA_OFFSET: usize = offset_of!(SendWqe, dma);
     /// Offset of the first [`Sge`], or of the inline data.

@@ -69,6 +69,23 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    #[inline(always)]
+    pub(super) fn new(posted: Posted) -> Self {
+        debug_assert!(posted.reported || !posted.signaled);
+        Self {
+            wr_id: posted.wr_id,
+            byte_len: 0,
+            opcode: posted.opcode,
+            status: Outcome::SUCCESS,
+            signaled: posted.signaled,
+            progress: if posted.reported {
+                Stage::Awaited
+            } else {
+                Stage::Silent
+            },
+        }
+    }
+
     /// The `wr_id`, if its CQE is awaited and the application sees it succeed.
     #[inline(always)]
     pub(crate) fn due_wr_id(&self) -> Option<u64> {

@@ -12,6 +12,7 @@
 //! * [`SharedLedger`]: the entries of an SRQ leave in any order, as several QPs take them.
 
 mod entry;
+mod fill;
 mod recv;
 mod send;
 mod shared;
@@ -27,15 +28,9 @@ use crate::errno::{Errno, Result};
 
 /// What posting to a receive queue asks of its ledger.
 pub(crate) trait Receives {
-    fn is_full(&self) -> bool;
-
-    /// The name of the next entry to be pushed.
-    fn next(&self) -> u32;
-
-    /// Enters an accepted receive under the name [`next`](Self::next) gave.
-    ///
-    /// The caller has seen that the ledger is not full.
-    fn push(&mut self, wr_id: u64);
+    /// Enters receives as long as there is room: `accept` is told the name of each, and answers with its
+    /// `wr_id`, or that there is none. How many.
+    fn fill(&mut self, accept: impl FnMut(u32) -> Option<u64>) -> u32;
 }
 
 /// A zeroed slice whose length is `depth` rounded up to a power of two, and the index mask for it.

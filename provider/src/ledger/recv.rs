@@ -2,6 +2,7 @@
 
 //! The ledger of a QP's own receive queue.
 
+use super::fill::fill;
 use super::{Receives, entries};
 use crate::errno::Result;
 
@@ -60,10 +61,6 @@ impl RecvLedger {
             closed: false,
             settled: false,
         })
-    }
-
-    fn outstanding(&self) -> u32 {
-        self.tail.wrapping_sub(self.head)
     }
 
     #[cfg(test)]
@@ -222,23 +219,12 @@ impl RecvLedger {
     }
 }
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "masked: there are mask + 1 entries"
-)]
 impl Receives for RecvLedger {
-    fn is_full(&self) -> bool {
-        self.outstanding() >= self.depth
-    }
-
-    fn next(&self) -> u32 {
-        self.tail
-    }
-
-    fn push(&mut self, wr_id: u64) {
-        debug_assert!(!self.is_full());
-        let index = self.index(self.tail);
-        self.wr_ids[index] = wr_id;
-        self.tail = self.tail.wrapping_add(1);
+    #[inline(always)]
+    fn fill(&mut self, accept: impl FnMut(u32) -> Option<u64>) -> u32 {
+        let first = self.tail;
+        let end = self.head.wrapping_add(self.depth);
+        self.tail = fill(&mut self.wr_ids, self.mask, first, end, accept);
+        self.tail.wrapping_sub(first)
     }
 }

@@ -4,6 +4,7 @@
 
 use super::entries;
 use super::entry::{Entry, Outcome, Posted, Sent, Stage};
+use super::fill::fill;
 use crate::errno::Result;
 
 /// What a CQE changed in the ledger.
@@ -80,10 +81,6 @@ impl SendLedger {
         })
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.outstanding() >= self.depth
-    }
-
     /// Whether there is room for an entry of that name, which is [`next`](Self::next) or a later one.
     pub(crate) fn has_room_for(&self, name: u32) -> bool {
         name.wrapping_sub(self.head) < self.depth
@@ -103,26 +100,13 @@ impl SendLedger {
         self.head
     }
 
-    /// Enters an accepted send under the name [`next`](Self::next) gave.
-    ///
-    /// The caller has seen that the ledger is not full.
-    pub(crate) fn push(&mut self, posted: Posted) {
-        debug_assert!(!self.is_full());
-        debug_assert!(posted.reported || !posted.signaled);
-        let name = self.tail;
-        *self.entry_mut(name) = Entry {
-            wr_id: posted.wr_id,
-            byte_len: 0,
-            opcode: posted.opcode,
-            status: Outcome::SUCCESS,
-            signaled: posted.signaled,
-            progress: if posted.reported {
-                Stage::Awaited
-            } else {
-                Stage::Silent
-            },
-        };
-        self.tail = name.wrapping_add(1);
+    /// Enters sends as long as there is room: `accept` is told the name of each, and answers with what is to be
+    /// remembered of it, or that there is none.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, mut accept: impl FnMut(u32) -> Option<Posted>) {
+        let accept = |name| accept(name).map(Entry::new);
+        let end = self.head.wrapping_add(self.depth);
+        self.tail = fill(&mut self.entries, self.mask, self.tail, end, accept);
     }
 
     /// Takes back `name` and everything after it: they were never accepted.
@@ -163,19 +147,22 @@ impl SendLedger {
         self.life == Life::Dead
     }
 
-    /// Enters a send that was accepted after the death: it is flushed in its turn.
-    ///
-    /// The caller has seen that the ledger is not full.
-    pub(crate) fn push_flushed(&mut self, wr_id: u64, opcode: u8) {
+    /// As [`fill`](Self::fill), with sends that were accepted after the death: each is flushed in its turn.
+    pub(crate) fn fill_flushed(&mut self, mut accept: impl FnMut() -> Option<Posted>) {
         debug_assert!(self.is_closed());
-        let name = self.tail;
-        self.push(Posted {
-            wr_id,
-            opcode,
-            signaled: true,
-            reported: true,
+        let first = self.tail;
+        self.fill(|_| {
+            accept().map(|posted| Posted {
+                signaled: true,
+                reported: true,
+                ..posted
+            })
         });
-        self.hold(name, Outcome::FLUSHED);
+        let mut name = first;
+        while name != self.tail {
+            self.hold(name, Outcome::FLUSHED);
+            name = name.wrapping_add(1);
+        }
     }
 
     /// The kernel will post no further CQE for this queue: what it owes is the library's.

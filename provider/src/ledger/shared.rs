@@ -3,13 +3,15 @@
 //! The ledger of an SRQ.
 
 use super::{Receives, entries};
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
 
-/// Bits of an entry's name that say which place it has; the rest count the reuses of that place.
+/// Bits of an entry's name that say which place it has.
 const PLACE_BITS: u32 = 21;
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
-/// Marks the end of the list of free places.
-const NONE: u32 = u32::MAX;
+/// The next bit, which is set while the place is taken. The bits above count its reuses, so that adding this one
+/// turns the name of a free place into that of its next entry, and the name of an entry into that of its place
+/// when it is free again.
+const TAKEN: u32 = 1 << PLACE_BITS;
 
 /// The most entries an SRQ's ledger can have; above both drivers' limits (rxe 2^20, siw 327680).
 pub(crate) const MAX_DEPTH: u32 = 1 << PLACE_BITS;
@@ -23,24 +25,52 @@ pub(crate) fn is_before(a: u32, b: u32) -> bool {
 struct Place {
     /// The caller's `wr_id` while taken, the next free place otherwise.
     content: u64,
-    /// The name's reuse count, shifted above the place; odd while taken.
-    life: u32,
+    /// The entry's while taken; see [`TAKEN`].
+    name: u32,
     /// Which of all that were ever posted it is, while taken.
     sequence: u32,
+}
+
+impl Place {
+    /// Whether it is that of entry `name`, and taken.
+    #[inline(always)]
+    fn has(&self, name: u32) -> bool {
+        self.name == name && name & TAKEN != 0
+    }
+}
+
+/// Free places, in a list from the first to beyond the last; at least `depth`.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EINVAL` if `depth` is above [`MAX_DEPTH`].
+fn places(depth: u32) -> Result<Box<[Place]>> {
+    if depth > MAX_DEPTH {
+        return Err(Errno::EINVAL);
+    }
+    let (mut places, _) = entries::<Place>(depth)?;
+    for (at, place) in (0..).zip(&mut places) {
+        place.name = at;
+        place.content = u64::from(at).wrapping_add(1);
+    }
+    Ok(places)
 }
 
 /// Outstanding receives of an SRQ, which complete in any order.
 ///
 /// An entry's name is its place and a count of how often that place was used, so that a CQE which
 /// comes twice is recognised.
+///
+/// # Invariants
+///
+/// There are no fewer places than `depth`, and those that are not taken are in a list from `first_free` on. It
+/// ends at a place that there is not.
 #[derive(Debug)]
 pub(crate) struct SharedLedger {
     places: Box<[Place]>,
     depth: u32,
     outstanding: u32,
     first_free: u32,
-    /// Places from here on were never used.
-    fresh: u32,
     /// How many were ever posted; wraps.
     posted: u32,
 }
@@ -60,13 +90,11 @@ impl SharedLedger {
     ///
     /// `ENOMEM`; `EINVAL` if `depth` is above [`MAX_DEPTH`].
     pub(crate) fn new(depth: u32) -> Result<Self> {
-        let (places, _) = entries(Self::checked(depth)?)?;
         Ok(Self {
-            places,
+            places: places(depth)?,
             depth,
             outstanding: 0,
-            first_free: NONE,
-            fresh: 0,
+            first_free: 0,
             posted: 0,
         })
     }
@@ -77,8 +105,9 @@ impl SharedLedger {
     ///
     /// As [`new`](Self::new); the ledger is then unchanged.
     pub(crate) fn resize(&mut self, depth: u32) -> Result<()> {
-        if Self::index(Self::checked(depth)?) > self.places.len() {
-            let (mut places, _) = entries(depth)?;
+        if Self::index(depth) > self.places.len() {
+            let mut places = places(depth)?;
+            // The list of the free ones ended where the new ones begin: it goes on there.
             for (new, old) in places.iter_mut().zip(&self.places) {
                 *new = *old;
             }
@@ -97,12 +126,12 @@ impl SharedLedger {
     pub(crate) fn complete(&mut self, name: u32) -> Option<u64> {
         let at = name & PLACE_MASK;
         let place = self.places.get_mut(Self::index(at))?;
-        if place.life & 1 == 0 || Self::name(at, place.life) != name {
+        if !place.has(name) {
             return None;
         }
         let wr_id = place.content;
         place.content = u64::from(self.first_free);
-        place.life = place.life.wrapping_add(1);
+        place.name = name.wrapping_add(TAKEN);
         self.first_free = at;
         self.outstanding = self.outstanding.wrapping_sub(1);
         Some(wr_id)
@@ -110,9 +139,8 @@ impl SharedLedger {
 
     /// The sequence number of an outstanding receive.
     pub(crate) fn sequence(&self, name: u32) -> Option<u32> {
-        let at = name & PLACE_MASK;
-        let place = self.places.get(Self::index(at))?;
-        (place.life & 1 == 1 && Self::name(at, place.life) == name).then_some(place.sequence)
+        let place = self.places.get(Self::index(name & PLACE_MASK))?;
+        place.has(name).then_some(place.sequence)
     }
 
     /// The sequence number that the next receive will have when the last `untaken` are not counted:
@@ -123,11 +151,12 @@ impl SharedLedger {
 
     /// The outstanding receives that came before sequence number `end`, oldest first.
     pub(crate) fn taken_before(&self, end: u32) -> Vec<Taken> {
-        let mut taken: Vec<_> = (0..self.fresh)
-            .zip(&self.places)
-            .filter(|(_, place)| place.life & 1 == 1)
-            .map(|(at, place)| Taken {
-                name: Self::name(at, place.life),
+        let mut taken: Vec<_> = self
+            .places
+            .iter()
+            .filter(|place| place.name & TAKEN != 0)
+            .map(|place| Taken {
+                name: place.name,
                 sequence: place.sequence,
             })
             .filter(|taken| is_before(taken.sequence, end))
@@ -136,59 +165,34 @@ impl SharedLedger {
         taken
     }
 
-    fn checked(depth: u32) -> Result<u32> {
-        if depth > MAX_DEPTH {
-            Err(crate::errno::Errno::EINVAL)
-        } else {
-            Ok(depth)
-        }
-    }
-
-    fn name(place: u32, life: u32) -> u32 {
-        place | (life >> 1) << PLACE_BITS
-    }
-
     fn index(place: u32) -> usize {
         // CAST: u32 fits usize on every target that libibverbs supports.
         place as usize
     }
 }
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "free and fresh places are inside: no more than depth are taken, and there are at least depth"
-)]
 impl Receives for SharedLedger {
-    fn is_full(&self) -> bool {
-        self.outstanding >= self.depth
-    }
-
-    fn next(&self) -> u32 {
-        let place = if self.first_free == NONE {
-            self.fresh
-        } else {
-            self.first_free
-        };
-        Self::name(place, self.places[Self::index(place)].life.wrapping_add(1))
-    }
-
-    fn push(&mut self, wr_id: u64) {
-        debug_assert!(!self.is_full());
-        let place = if self.first_free == NONE {
-            let place = self.fresh;
-            self.fresh = place.wrapping_add(1);
-            place
-        } else {
-            let place = self.first_free;
-            let [a, b, c, d, ..] = self.places[Self::index(place)].content.to_le_bytes();
+    #[inline(always)]
+    fn fill(&mut self, mut accept: impl FnMut(u32) -> Option<u64>) -> u32 {
+        let first = self.posted;
+        let mut room = self.depth.saturating_sub(self.outstanding);
+        while room > 0
+            && let Some(place) = self.places.get_mut(Self::index(self.first_free))
+        {
+            let name = place.name.wrapping_add(TAKEN);
+            let Some(wr_id) = accept(name) else { break };
+            let [a, b, c, d, ..] = place.content.to_le_bytes();
             self.first_free = u32::from_le_bytes([a, b, c, d]);
-            place
-        };
-        let place = &mut self.places[Self::index(place)];
-        place.content = wr_id;
-        place.life = place.life.wrapping_add(1);
-        place.sequence = self.posted;
-        self.posted = self.posted.wrapping_add(1);
-        self.outstanding = self.outstanding.wrapping_add(1);
+            *place = Place {
+                content: wr_id,
+                name,
+                sequence: self.posted,
+            };
+            self.posted = self.posted.wrapping_add(1);
+            room = room.wrapping_sub(1);
+        }
+        let count = self.posted.wrapping_sub(first);
+        self.outstanding = self.outstanding.wrapping_add(count);
+        count
     }
 }

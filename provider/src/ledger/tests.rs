@@ -73,25 +73,33 @@ impl Application {
     }
 
     fn post(&mut self, send: Send, reported: bool) -> Option<(u32, u64)> {
-        if self.ledger.is_full() {
-            return None;
-        }
-        let (name, wr_id) = (self.ledger.next(), self.posted);
-        self.ledger.push(Posted {
+        let wr_id = self.posted;
+        let posted = Posted {
             wr_id,
             opcode: 0,
             signaled: send.signaled,
             reported,
+        };
+        let (mut one, mut entered) = (Some(posted), None);
+        self.ledger.fill(|name| {
+            let posted = one.take()?;
+            entered = Some((name, wr_id));
+            Some(posted)
         });
-        self.posted += 1;
-        Some((name, wr_id))
+        self.posted += u64::from(entered.is_some());
+        entered
     }
 
     fn post_dead(&mut self) {
-        if !self.ledger.is_full() {
-            self.ledger.push_flushed(self.posted, 0);
-            self.posted += 1;
-        }
+        let posted = Posted {
+            wr_id: self.posted,
+            opcode: 0,
+            signaled: false,
+            reported: false,
+        };
+        let mut one = Some(posted);
+        self.ledger.fill_flushed(|| one.take());
+        self.posted += u64::from(one.is_none());
     }
 
     fn cqe(&mut self, name: u32, outcome: Outcome) {
@@ -276,11 +284,10 @@ proptest! {
         let (mut outstanding, mut gone) = (Vec::new(), Vec::new());
         for (wr_id, (post, pick)) in (0_u64..).zip(steps) {
             if post {
-                prop_assert_eq!(ledger.is_full(), outstanding.len() == DEPTH as usize);
-                if !ledger.is_full() {
-                    outstanding.push((ledger.next(), wr_id));
-                    ledger.push(wr_id);
-                }
+                let is_full = outstanding.len() == DEPTH as usize;
+                let name = push(&mut ledger, wr_id);
+                prop_assert_eq!(name.is_none(), is_full);
+                outstanding.extend(name.map(|name| (name, wr_id)));
             } else if !outstanding.is_empty() {
                 let (name, wr_id) = outstanding.swap_remove(pick.index(outstanding.len()));
                 prop_assert_eq!(ledger.complete(name), Some(wr_id));
@@ -295,13 +302,26 @@ proptest! {
     }
 }
 
+/// Enters one receive, if there is room; its name.
+fn push(ledger: &mut impl Receives, wr_id: u64) -> Option<u32> {
+    let mut entered = None;
+    let count = ledger.fill(|name| {
+        entered.is_none().then(|| {
+            entered = Some(name);
+            wr_id
+        })
+    });
+    assert_eq!(count, u32::from(entered.is_some()));
+    entered
+}
+
 #[test]
 fn receives_complete_in_order_and_once() {
     let mut ledger = RecvLedger::new(4).unwrap();
     for wr_id in 0..4 {
-        ledger.push(wr_id);
+        push(&mut ledger, wr_id).unwrap();
     }
-    assert!(ledger.is_full());
+    assert_eq!(push(&mut ledger, 4), None);
     assert_eq!(ledger.complete(0), Received::Due(0));
     assert_eq!(ledger.complete(0), Received::Stale);
     assert_eq!(ledger.complete(4), Received::Stale);
@@ -318,10 +338,10 @@ fn receives_complete_in_order_and_once() {
 #[test]
 fn receives_of_a_dead_queue_follow_the_kernels() {
     let mut ledger = RecvLedger::new(4).unwrap();
-    ledger.push(0);
-    ledger.push(1);
+    push(&mut ledger, 0);
+    push(&mut ledger, 1);
     ledger.close();
-    ledger.push(2);
+    push(&mut ledger, 2);
     assert!(!ledger.has_flushed());
     assert_eq!(ledger.complete(2), Received::Stale);
     assert_eq!(ledger.complete(0), Received::Due(0));
@@ -331,7 +351,7 @@ fn receives_of_a_dead_queue_follow_the_kernels() {
     assert_eq!(ledger.next_flushed(), Some(1));
     assert_eq!(ledger.next_flushed(), Some(2));
     assert_eq!(ledger.next_flushed(), None);
-    ledger.push(3);
+    push(&mut ledger, 3);
     assert_eq!(ledger.next_flushed(), Some(3));
 }
 
@@ -340,23 +360,34 @@ fn a_shared_ledger_grows_and_shrinks_with_its_entries() {
     let mut ledger = SharedLedger::new(2).unwrap();
     let mut names = Vec::new();
     for wr_id in 0..2 {
-        names.push(ledger.next());
-        ledger.push(wr_id);
+        names.push(push(&mut ledger, wr_id).unwrap());
     }
+    assert_eq!(push(&mut ledger, 2), None);
     ledger.resize(5).unwrap();
-    assert!(!ledger.is_full());
     for wr_id in 2..5 {
-        names.push(ledger.next());
-        ledger.push(wr_id);
+        names.push(push(&mut ledger, wr_id).unwrap());
     }
-    assert!(ledger.is_full());
+    assert_eq!(push(&mut ledger, 5), None);
     ledger.resize(1).unwrap();
     for (wr_id, name) in (0..).zip(names) {
-        assert!(ledger.is_full());
+        assert_eq!(push(&mut ledger, 5), None);
         assert_eq!(ledger.complete(name), Some(wr_id));
     }
-    assert!(!ledger.is_full());
+    assert!(push(&mut ledger, 5).is_some());
     ledger.close();
-    assert!(ledger.is_full());
+    assert_eq!(push(&mut ledger, 6), None);
     assert_eq!(SharedLedger::new(u32::MAX).err(), Some(Errno::EINVAL));
+}
+
+/// The kernel may say anything.
+#[test]
+fn a_receive_that_was_never_posted_does_not_complete() {
+    let mut ledger = SharedLedger::new(2).unwrap();
+    let name = push(&mut ledger, 7).unwrap();
+    for corrupt in (0..u32::MAX).step_by(997).filter(|other| *other != name) {
+        assert_eq!(ledger.complete(corrupt), None);
+        assert_eq!(ledger.sequence(corrupt), None);
+    }
+    assert_eq!(ledger.complete(name), Some(7));
+    assert!((0..4).all(|place| ledger.complete(place).is_none()));
 }

@@ -23,12 +23,14 @@ use crate::errno::{Errno, Result};
 ///
 /// # Invariants
 ///
-/// `slots` points to `mask + 1` slots of `1 << shift` bytes, all inside `map`; `mask + 1` is a
-/// power of two; a slot holds a `T` and `tail` bytes behind it. `producer` and `consumer` point
-/// into `map`.
+/// `slots` points to `mask + 1` slots of `size` bytes, which is `1 << shift`, all inside `map` and up to `end`;
+/// `mask + 1` is a power of two; a slot holds a `T` and `tail` bytes behind it. `producer` and `consumer`
+/// point into `map`.
 #[derive(Debug)]
 pub(crate) struct IndexRing<T> {
     slots: *mut u8,
+    end: *mut u8,
+    size: usize,
     shift: u32,
     mask: u32,
     tail: usize,
@@ -71,15 +73,18 @@ impl<T: Copy + FromBytes> IndexRing<T> {
             .checked_add(1)
             .filter(|n| n.is_power_of_two())
             .ok_or(Errno::EIO)?;
-        let elem = 1_usize.checked_shl(shift).ok_or(Errno::EIO)?;
-        let tail = elem.checked_sub(size_of::<T>()).ok_or(Errno::EIO)?;
+        let size = 1_usize.checked_shl(shift).ok_or(Errno::EIO)?;
+        let tail = size.checked_sub(size_of::<T>()).ok_or(Errno::EIO)?;
         let count = usize::try_from(count).map_err(|_| Errno::EIO)?;
-        let bytes = elem.checked_mul(count).ok_or(Errno::EIO)?;
-        if elem < align_of::<T>() {
+        let bytes = size.checked_mul(count).ok_or(Errno::EIO)?;
+        if size < align_of::<T>() {
             return Err(Errno::EIO);
         }
+        let slots = map.span(queue::DATA, bytes)?;
         Ok(Self {
-            slots: map.span(queue::DATA, bytes)?,
+            slots,
+            end: slots.wrapping_add(bytes),
+            size,
             shift,
             mask,
             tail,
@@ -115,13 +120,12 @@ impl<T: Copy + FromBytes> IndexRing<T> {
         unsafe { self.slot(index).cast::<V>().write_unaligned(*value) };
     }
 
-    /// The slot that `index` (masked here) names, which is ours to be written.
+    /// The slots from the one on that `index` (masked here) names, which are ours to be written.
     #[inline(always)]
-    pub(crate) fn open(&mut self, index: u32) -> OpenSlot<'_, T> {
-        OpenSlot {
+    pub(crate) fn open(&mut self, index: u32) -> OpenSlots<'_, T> {
+        OpenSlots {
             at: self.slot(index),
-            tail: self.tail,
-            _ring: PhantomData,
+            ring: self,
         }
     }
 
@@ -189,17 +193,11 @@ impl<T: Copy + FromBytes> IndexRing<T> {
         self.len() == self.mask
     }
 
-    /// Reads the 32 bits that are `AT` bytes into a slot, which the kernel may be writing.
-    #[expect(
-        clippy::cast_ptr_alignment,
-        reason = "slots are at multiples of their size, a power of two"
-    )]
-    pub(crate) fn read_u32<const AT: usize>(&self, index: u32) -> u32 {
+    /// The 32 bits that are `AT` bytes into a slot, which the kernel may be writing.
+    pub(crate) fn word<const AT: usize>(&self, index: u32) -> Word {
         const { assert!(AT.is_multiple_of(4) && AT + 4 <= size_of::<T>()) };
-        let word = self.slot(index).wrapping_add(AT).cast::<u32>();
-        // SAFETY: inside the head of a slot, which is inside the mapping (invariant), and aligned;
-        // the kernel writes the word as a whole.
-        unsafe { word.read_volatile() }
+        // Aligned: slots are at multiples of their size, a power of two.
+        Word(self.slot(index).wrapping_add(AT).cast())
     }
 
     fn producer_word(&self) -> &AtomicU32 {
@@ -210,6 +208,58 @@ impl<T: Copy + FromBytes> IndexRing<T> {
     fn consumer_word(&self) -> &AtomicU32 {
         // SAFETY: as in `producer_word`.
         unsafe { AtomicU32::from_ptr(self.consumer) }
+    }
+}
+
+/// A word of a slot, which the kernel may be writing.
+///
+/// # Invariants
+///
+/// It is inside the mapping of a ring, and aligned.
+#[derive(Debug)]
+pub(crate) struct Word(*const u32);
+
+impl Word {
+    /// Reads it.
+    ///
+    /// # Safety
+    ///
+    /// The ring is still mapped.
+    pub(crate) unsafe fn read(&self) -> u32 {
+        // SAFETY: see the invariant; the kernel, and who posts meanwhile, write the word as a whole.
+        unsafe { self.0.read_volatile() }
+    }
+}
+
+/// Slots that are ours to be written, one after the other, until they are published.
+///
+/// # Invariants
+///
+/// `at` points to a slot of `ring`.
+#[derive(Debug)]
+pub(crate) struct OpenSlots<'r, T> {
+    at: *mut u8,
+    ring: &'r mut IndexRing<T>,
+}
+
+impl<T> OpenSlots<'_, T> {
+    /// The slot that is to be written.
+    #[inline(always)]
+    pub(crate) fn slot(&mut self) -> OpenSlot<'_, T> {
+        OpenSlot {
+            at: self.at,
+            tail: self.ring.tail,
+            _ring: PhantomData,
+        }
+    }
+
+    /// Goes on to the slot behind it.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self) {
+        self.at = self.at.wrapping_add(self.ring.size);
+        if self.at == self.ring.end {
+            self.at = self.ring.slots;
+        }
     }
 }
 
@@ -362,11 +412,14 @@ mod tests {
         assert_eq!((ring.capacity(), ring.tail_bytes()), (3, ELEM - 16));
         for index in 0..9 {
             ring.write(index, &[u64::from(index), 7]);
-            ring.open(index).write_tail(ELEM - 16 - 3, b"end").unwrap();
+            ring.open(index)
+                .slot()
+                .write_tail(ELEM - 16 - 3, b"end")
+                .unwrap();
             assert_eq!(ring.read(index), [u64::from(index), 7]);
         }
         assert_eq!(
-            ring.open(0).write_tail(ELEM - 16 - 2, b"end"),
+            ring.open(0).slot().write_tail(ELEM - 16 - 2, b"end"),
             Err(Errno::EINVAL)
         );
         ring.publish_producer(6);

@@ -16,6 +16,7 @@
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::os::fd::RawFd;
+use std::ptr;
 
 use super::atomic::AtomicU16;
 use super::map::Mapping;
@@ -36,10 +37,11 @@ const MARK: u16 = flags::COMPLETED;
 ///
 /// # Invariants
 ///
-/// `entries` points to `mask + 1` entries inside `map`; `mask + 1` is a power of two.
+/// `entries` points to `mask + 1` entries inside `map`, up to `end`; `mask + 1` is a power of two.
 #[derive(Debug)]
 pub(crate) struct ValidRing<T> {
     entries: *mut u8,
+    end: *mut u8,
     mask: u32,
     /// Held for its memory.
     _map: Mapping,
@@ -70,9 +72,11 @@ impl<T> ValidRing<T> {
     }
 
     fn over(map: Mapping, count: u32) -> Result<Self> {
-        let entries = map.span(0, Self::bytes(count)?)?;
+        let bytes = Self::bytes(count)?;
+        let entries = map.span(0, bytes)?;
         Ok(Self {
             entries,
+            end: entries.wrapping_add(bytes),
             mask: count.wrapping_sub(1),
             _map: map,
             _entry: PhantomData,
@@ -103,17 +107,22 @@ impl<T> ValidRing<T> {
         order::entry_flags(self.flags(index)) & flags::VALID != 0
     }
 
-    /// The entry that `index` (masked here) names, which is not pending, to be written.
+    /// The entries from the one on that `index` (masked here) names, which are not pending, to be written.
     #[inline(always)]
-    pub(crate) fn open(&mut self, index: u32) -> OpenEntry<'_, T> {
-        OpenEntry {
+    pub(crate) fn open(&mut self, index: u32) -> OpenEntries<'_, T> {
+        OpenEntries {
             at: self.entry(index),
-            _ring: PhantomData,
+            ring: self,
         }
     }
 
-    /// Hands a written entry to the kernel as [`OpenEntry::publish`] does, that at which the mark stands; false if the kernel has
-    /// flushed it.
+    /// Hands a written entry to the kernel as [`OpenEntry::publish`] does.
+    pub(crate) fn publish(&mut self, index: u32, others: u16) {
+        order::publish_entry(self.flags(index), others | flags::VALID);
+    }
+
+    /// Hands a written entry to the kernel as [`publish`](Self::publish) does, that at which the mark stands; false
+    /// if the kernel has flushed it.
     pub(crate) fn publish_over_mark(&mut self, index: u32, others: u16) -> bool {
         order::publish_over_mark(self.flags(index), MARK, others | flags::VALID)
     }
@@ -177,6 +186,37 @@ impl<T> ValidRing<T> {
     }
 }
 
+/// Entries that are ours to be written, one after the other, each until it is published.
+///
+/// # Invariants
+///
+/// `at` points to an entry of `ring`.
+#[derive(Debug)]
+pub(crate) struct OpenEntries<'r, T> {
+    at: *mut u8,
+    ring: &'r mut ValidRing<T>,
+}
+
+impl<T> OpenEntries<'_, T> {
+    /// The entry that is to be written.
+    #[inline(always)]
+    pub(crate) fn entry(&mut self) -> OpenEntry<'_, T> {
+        OpenEntry {
+            at: self.at,
+            _ring: PhantomData,
+        }
+    }
+
+    /// Goes on to the entry behind it.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self) {
+        self.at = self.at.wrapping_add(size_of::<T>());
+        if self.at == self.ring.end {
+            self.at = self.ring.entries;
+        }
+    }
+}
+
 /// An entry that is ours to be written, in any order, until it is published.
 ///
 /// # Invariants
@@ -189,6 +229,15 @@ pub(crate) struct OpenEntry<'r, T> {
 }
 
 impl<T> OpenEntry<'_, T> {
+    /// The same entry, for somebody who writes some of it.
+    #[inline(always)]
+    pub(crate) fn reborrow(&mut self) -> OpenEntry<'_, T> {
+        OpenEntry {
+            at: self.at,
+            _ring: PhantomData,
+        }
+    }
+
     /// Writes the part of it that is `AT` bytes into it.
     ///
     /// Never the flags: those of a mark stay. At a death the kernel reads the id of an entry with a mark, and
@@ -220,6 +269,27 @@ impl<T> OpenEntry<'_, T> {
             // SAFETY: inside an entry in the mapping (invariant).
             unsafe { array.wrapping_add(nth).write_unaligned(value) };
         }
+    }
+
+    /// Writes `bytes`, which are `at` bytes into an array of `LEN` bytes that is `AT` bytes into it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they do not fit; nothing is written then.
+    pub(crate) fn write_bytes<const AT: usize, const LEN: usize>(
+        &mut self,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
+        const { assert!(AT >= FLAGS + size_of::<u16>() && AT + LEN <= size_of::<T>()) };
+        if at.checked_add(bytes.len()).is_none_or(|end| end > LEN) {
+            return Err(Errno::EINVAL);
+        }
+        let to = self.at.wrapping_add(AT).wrapping_add(at);
+        // SAFETY: inside an entry in the mapping (just checked, and the invariant). The caller's memory is not
+        // the mapping, to which no reference exists.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
     }
 
     /// Hands it to the kernel: VALID, with `others`.
@@ -262,9 +332,11 @@ mod tests {
         assert_eq!(ring.capacity(), 4);
         for index in 0..9 {
             assert_eq!(take(&ring, index), None);
-            ring.open(index).write_part::<0, _>(u64::from(index));
+            ring.open(index)
+                .entry()
+                .write_part::<0, _>(u64::from(index));
             assert!(!ring.is_pending(index));
-            ring.open(index).publish(flags::SIGNALLED);
+            ring.open(index).entry().publish(flags::SIGNALLED);
             assert!(ring.is_pending(index) && ring.will_be_seen(index));
             assert_eq!(take(&ring, index), Some(u64::from(index)));
             assert!(!ring.is_pending(index) && !ring.will_be_seen(index));
@@ -274,8 +346,8 @@ mod tests {
     #[test]
     fn what_was_taken_cannot_be_taken_back() {
         let mut ring = ring();
-        ring.open(0).publish(0);
-        ring.open(1).publish(0);
+        ring.open(0).entry().publish(0);
+        ring.open(1).entry().publish(0);
         assert_eq!(take(&ring, 0), Some(0));
         assert!(!ring.take_back(0));
         assert!(ring.take_back(1));
@@ -288,7 +360,7 @@ mod tests {
         assert!(ring.mark(0, 99));
         assert!(ring.is_marked(0) && !ring.is_pending(0));
         assert_eq!(take(&ring, 0), None);
-        ring.open(0).write_part::<0, _>(1_u64);
+        ring.open(0).entry().write_part::<0, _>(1_u64);
         assert!(ring.is_marked(0));
         assert!(ring.mark(1, 99));
         assert!(ring.publish_over_mark(0, 0));
@@ -296,7 +368,7 @@ mod tests {
         assert_eq!(take(&ring, 0), Some(1));
         assert!(ring.unmark(1) && !ring.unmark(1));
         assert!(!ring.publish_over_mark(1, 0));
-        ring.open(2).publish(0);
+        ring.open(2).entry().publish(0);
         assert!(ring.take_back_for_mark(2, 99) && ring.is_marked(2));
     }
 

@@ -8,9 +8,9 @@ use kernel_abi::rxe::{DmaInfo, MmapInfo, ModifySrqCmd, RecvWqe, Sge};
 use rdma_core_sys::ibv_recv_wr;
 
 use super::send::write_sges;
-use crate::driver::{RecvRing, SrqResize};
+use crate::driver::{OpenRecvs, RecvRing, SrqResize};
 use crate::errno::{Errno, Result};
-use crate::ring::index::IndexRing;
+use crate::ring::index::{IndexRing, OpenSlots};
 use crate::wr::{message_len, sges};
 
 /// A mapped RQ or SRQ.
@@ -44,19 +44,18 @@ impl Recvs {
     }
 }
 
-impl RecvRing for Recvs {
-    fn capacity(&self) -> u32 {
-        self.ring.capacity()
-    }
+/// Free slots of an RQ or SRQ.
+#[derive(Debug)]
+pub(crate) struct Open<'r> {
+    slots: OpenSlots<'r, RecvWqe>,
+    max_sge: u32,
+}
 
-    fn inspect(&self, wr: &ibv_recv_wr) -> Result<()> {
-        message_len(sges(wr, self.max_sge)?).map(drop)
-    }
-
+impl OpenRecvs for Open<'_> {
     #[inline(always)]
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
         let sges = sges(wr, self.max_sge)?;
-        let mut slot = self.ring.open(self.next);
+        let mut slot = self.slots.slot();
         let length = write_sges(&mut slot, sges)?;
         let dma = DmaInfo {
             length,
@@ -69,11 +68,32 @@ impl RecvRing for Recvs {
             dma,
             ..RecvWqe::default()
         });
-        self.next = self.next.wrapping_add(1);
+        self.slots.pass();
         Ok(())
     }
+}
 
-    fn publish(&mut self) -> bool {
+impl RecvRing for Recvs {
+    type Open<'r> = Open<'r>;
+
+    fn capacity(&self) -> u32 {
+        self.ring.capacity()
+    }
+
+    fn inspect(&self, wr: &ibv_recv_wr) -> Result<()> {
+        message_len(sges(wr, self.max_sge)?).map(drop)
+    }
+
+    #[inline(always)]
+    fn open(&mut self) -> Open<'_> {
+        Open {
+            slots: self.ring.open(self.next),
+            max_sge: self.max_sge,
+        }
+    }
+
+    fn publish(&mut self, count: u32) -> bool {
+        self.next = self.next.wrapping_add(count);
         self.ring.publish_producer(self.next);
         true
     }

@@ -8,11 +8,11 @@ use std::slice;
 use kernel_abi::rxe::{DmaInfo, MmapInfo, RdmaWr, SendHead, SendWqe, Sge, wqe_state};
 use rdma_core_sys::{IBV_SEND_SIGNALED, IBV_WR_SEND, ibv_qp_cap, ibv_qp_type, ibv_sge};
 
-use super::wqe::{Operations, operations, write_parts};
-use crate::driver::{Published, SendRing};
+use super::wqe::{Terms, operations, write_parts};
+use crate::driver::{OpenSends, Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::Posted;
-use crate::ring::index::{IndexRing, OpenSlot};
+use crate::ring::index::{IndexRing, OpenSlot, OpenSlots, Word};
 use crate::wr::SendRequest;
 
 /// Bytes of a gather list's entry.
@@ -22,11 +22,8 @@ const SGE_BYTES: u32 = size_of::<Sge>() as u32;
 /// A mapped SQ.
 #[derive(Debug)]
 pub(crate) struct Sends {
-    pub(super) ring: IndexRing<SendWqe>,
-    pub(super) operations: &'static Operations,
-    pub(super) max_sge: u32,
-    /// Bytes.
-    pub(super) max_inline: u32,
+    ring: IndexRing<SendWqe>,
+    terms: Terms,
 }
 
 impl Sends {
@@ -50,9 +47,11 @@ impl Sends {
         }
         Ok(Self {
             ring,
-            operations: operations(qp_type),
-            max_sge: cap.max_send_sge,
-            max_inline: cap.max_inline_data,
+            terms: Terms {
+                operations: operations(qp_type),
+                max_sge: cap.max_send_sge,
+                max_inline: cap.max_inline_data,
+            },
         })
     }
 }
@@ -60,43 +59,51 @@ impl Sends {
 impl Sends {
     /// What the kernel says of the WQE that `name` names.
     fn state(&self, name: u32) -> u32 {
-        self.ring
-            .read_u32::<{ SendWqe::<RdmaWr>::STATE_OFFSET }>(name)
+        // SAFETY: the ring is mapped.
+        unsafe { self.watch(name).read() }
     }
+}
 
-    /// Whether one of `first..end` is in error, before all that are only posted.
-    #[cold]
-    fn has_stopped(&self, first: u32, end: u32) -> bool {
-        let mut name = first;
-        while name != end {
-            match self.state(name) {
-                wqe_state::POSTED => return false,
-                wqe_state::ERROR => return true,
-                _ => name = name.wrapping_add(1),
-            }
-        }
-        false
+/// Free slots of an SQ.
+#[derive(Debug)]
+pub(crate) struct Open<'r> {
+    slots: OpenSlots<'r, SendWqe>,
+    terms: &'r Terms,
+    /// `IBV_SEND_*` that every send has.
+    flags: u32,
+}
+
+impl OpenSends for Open<'_> {
+    #[inline(always)]
+    fn write<W: SendRequest>(&mut self, cookie: u64, request: &W) -> Result<Posted> {
+        let posted = self
+            .terms
+            .write(&mut self.slots, cookie, request, self.flags)?;
+        self.slots.pass();
+        Ok(posted)
     }
 }
 
 impl SendRing for Sends {
+    type Open<'r> = Open<'r>;
+    /// The WQE's state.
+    type Watch = Word;
+
     fn capacity(&self) -> u32 {
         self.ring.capacity()
     }
 
-    fn inspect<W: SendRequest>(&self, request: &W, signal_all: bool) -> Result<Posted> {
-        self.check_all(request, signal_all)
+    fn inspect<W: SendRequest>(&self, request: &W) -> Result<Posted> {
+        self.terms.check(request)
     }
 
     #[inline(always)]
-    fn write<W: SendRequest>(
-        &mut self,
-        name: u32,
-        cookie: u64,
-        request: &W,
-        signal_all: bool,
-    ) -> Result<Posted> {
-        self.write_wqe(name, cookie, request, signal_all)
+    fn open(&mut self, first: u32, flags: u32) -> Open<'_> {
+        Open {
+            slots: self.ring.open(first),
+            terms: &self.terms,
+            flags,
+        }
     }
 
     fn publish(&mut self, _first: u32, end: u32) -> Published {
@@ -122,7 +129,7 @@ impl SendRing for Sends {
             send_flags: IBV_SEND_SIGNALED,
             ..SendHead::default()
         };
-        write_parts(&mut self.ring.open(at), head, 0, DmaInfo::default());
+        write_parts(&mut self.ring.open(at).slot(), head, 0, DmaInfo::default());
         self.ring.publish_producer(at.wrapping_add(1));
         true
     }
@@ -147,13 +154,30 @@ impl SendRing for Sends {
     /// sends before it complete, which they may never do (`rxe_req.c: rxe_requester`,
     /// `rxe_comp.c: rxe_completer` with `need_retry`).
     ///
-    /// It takes them in order, so if it is past the last, none has failed.
-    #[inline(always)]
+    /// It takes them in order: one that is only posted is behind all that it has looked at.
+    #[cold]
     fn has_failed(&self, first: u32, end: u32) -> bool {
-        match self.state(end.wrapping_sub(1)) {
-            wqe_state::POSTED | wqe_state::ERROR => self.has_stopped(first, end),
-            _ => false,
+        let mut name = first;
+        while name != end {
+            match self.state(name) {
+                wqe_state::POSTED => return false,
+                wqe_state::ERROR => return true,
+                _ => name = name.wrapping_add(1),
+            }
         }
+        false
+    }
+
+    #[inline(always)]
+    fn watch(&self, name: u32) -> Word {
+        self.ring.word::<{ SendWqe::<RdmaWr>::STATE_OFFSET }>(name)
+    }
+
+    #[inline(always)]
+    unsafe fn is_under_way(watch: Word) -> bool {
+        // SAFETY: the caller's promise.
+        let state = unsafe { watch.read() };
+        state != wqe_state::POSTED && state != wqe_state::ERROR
     }
 
     fn position(&self) -> (u32, u32) {

@@ -3,9 +3,10 @@
 //! How a send becomes a WQE, `struct rxe_send_wqe`.
 
 use std::mem::offset_of;
+use std::ptr;
 
 use kernel_abi::rxe::{
-    AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SendHead, SendProgress, SendWqe, UdWr,
+    AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SendHead, SendStart, SendWqe, UdWr,
 };
 use rdma_core_sys::provider::WC_FLUSH;
 use rdma_core_sys::{
@@ -17,11 +18,11 @@ use rdma_core_sys::{
     ibv_qp_type, ibv_send_wr, ibv_sge,
 };
 
-use super::send::{Sends, write_sges};
+use super::send::write_sges;
 use crate::ah::Ah;
 use crate::errno::{Errno, Result};
 use crate::ledger::{Posted, small};
-use crate::ring::index::OpenSlot;
+use crate::ring::index::{OpenSlot, OpenSlots};
 use crate::wr::{Beyond, SendRequest, inline_bytes, message_len, sges};
 
 /// What an operation has of its own in its WQE.
@@ -118,17 +119,22 @@ impl Operations {
     }
 }
 
-impl Sends {
-    /// What the ledger is to remember of a send that [`write_wqe`](Self::write_wqe) will write.
+/// What a QP takes.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) operations: &'static Operations,
+    pub(super) max_sge: u32,
+    /// Bytes.
+    pub(super) max_inline: u32,
+}
+
+impl Terms {
+    /// What the ledger is to remember of a send that [`write`](Self::write) will write.
     ///
     /// # Errors
     ///
     /// `EINVAL` where that has it.
-    pub(super) fn check_all<W: SendRequest>(
-        &self,
-        request: &W,
-        signal_all: bool,
-    ) -> Result<Posted> {
+    pub(super) fn check<W: SendRequest>(&self, request: &W) -> Result<Posted> {
         let wr = request.wr();
         let operation = self.operations.get(request)?;
         let sges = sges(request, self.max_sge)?;
@@ -144,7 +150,7 @@ impl Sends {
             Own::Receiver => receiver(wr).map(drop)?,
             Own::Window => window(wr, sges).map(drop)?,
         }
-        Ok(posted(wr, operation, signal_all))
+        Ok(posted(wr, operation, 0))
     }
 
     /// # Errors
@@ -157,41 +163,40 @@ impl Sends {
         Ok(())
     }
 
-    /// Writes a WQE and what stands behind it. The slot is not the kernel's before `publish`, so the parts
-    /// may be written in any order, and some in vain.
+    /// Writes a WQE, and what stands behind it. The slot is not the kernel's before `publish`, so the parts may be
+    /// written in any order, and some in vain.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the QP does not have the operation, or not this form of it.
     #[inline(always)]
-    pub(super) fn write_wqe<W: SendRequest>(
-        &mut self,
-        name: u32,
+    pub(super) fn write<W: SendRequest>(
+        &self,
+        slots: &mut OpenSlots<'_, SendWqe>,
         cookie: u64,
         request: &W,
-        signal_all: bool,
+        flags: u32,
     ) -> Result<Posted> {
         let wr = request.wr();
         let operation = self.operations.get(request)?;
         let sges = sges(request, self.max_sge)?;
         if let Some(beyond) = request.beyond() {
-            write_beyond(&mut self.ring.open(name), cookie, wr, beyond)?;
-            return Ok(posted(wr, operation, signal_all));
+            write_beyond(slots.slot(), cookie, wr, beyond)?;
+            return Ok(posted(wr, operation, flags));
         }
         let length = if wr.send_flags & IBV_SEND_INLINE == 0 {
-            write_sges(&mut self.ring.open(name), sges)?
+            write_sges(&mut slots.slot(), sges)?
         } else {
-            self.write_inline(name, wr, sges)?
+            self.write_inline(slots.slot(), wr, sges)?
         };
-        let slot = &mut self.ring.open(name);
         let iova = match operation.own {
             Own::Nothing => 0,
             Own::Target => {
                 let to = target(wr);
-                write_own(slot, to);
+                write_own(&mut slots.slot(), to);
                 to.remote_addr
             }
-            own => write_rare(slot, wr, own, sges, length)?,
+            own => write_rare(slots.slot(), wr, own, sges, length)?,
         };
         let dma = DmaInfo {
             length,
@@ -199,20 +204,24 @@ impl Sends {
             num_sge: wr.num_sge.cast_unsigned(),
             ..DmaInfo::default()
         };
-        write_parts(slot, head(wr, cookie), iova, dma);
-        Ok(posted(wr, operation, signal_all))
+        write_parts(&mut slots.slot(), head(wr, cookie), iova, dma);
+        Ok(posted(wr, operation, flags))
     }
 
     /// Writes the bytes that a gather list names behind a WQE; how many.
     ///
     /// # Errors
     ///
-    /// As [`write_wqe`](Self::write_wqe).
+    /// As [`write`](Self::write).
     #[inline(never)]
-    fn write_inline(&mut self, name: u32, wr: &ibv_send_wr, sges: &[ibv_sge]) -> Result<u32> {
+    fn write_inline(
+        &self,
+        mut slot: OpenSlot<'_, SendWqe>,
+        wr: &ibv_send_wr,
+        sges: &[ibv_sge],
+    ) -> Result<u32> {
         let length = message_len(sges)?;
         self.check_inline(wr, length)?;
-        let mut slot = self.ring.open(name);
         let mut at = 0_usize;
         for sge in sges {
             let bytes = inline_bytes(sge)?;
@@ -227,10 +236,10 @@ impl Sends {
 ///
 /// # Errors
 ///
-/// As [`write_wqe`](Sends::write_wqe).
+/// As [`Terms::write`].
 #[inline(never)]
 fn write_rare(
-    slot: &mut OpenSlot<'_, SendWqe>,
+    mut slot: OpenSlot<'_, SendWqe>,
     wr: &ibv_send_wr,
     own: Own,
     sges: &[ibv_sge],
@@ -240,11 +249,11 @@ fn write_rare(
         Own::Nothing | Own::Target => {}
         Own::Atomic => {
             let own = atomic(wr, length)?;
-            write_own(slot, own);
+            write_own(&mut slot, own);
             return Ok(own.remote_addr);
         }
-        Own::Receiver => write_own(slot, receiver(wr)?),
-        Own::Window => write_own(slot, window(wr, sges)?),
+        Own::Receiver => write_own(&mut slot, receiver(wr)?),
+        Own::Window => write_own(&mut slot, window(wr, sges)?),
     }
     Ok(0)
 }
@@ -259,7 +268,7 @@ fn write_rare(
 /// `EINVAL` if a slot has no room for them, which every one has.
 #[inline(never)]
 fn write_beyond(
-    slot: &mut OpenSlot<'_, SendWqe>,
+    mut slot: OpenSlot<'_, SendWqe>,
     cookie: u64,
     wr: &ibv_send_wr,
     beyond: Beyond,
@@ -268,7 +277,7 @@ fn write_beyond(
     let length = match beyond {
         Beyond::AtomicWrite(bytes) => {
             slot.write_tail(0, &bytes)?;
-            write_own(slot, to);
+            write_own(&mut slot, to);
             8
         }
         Beyond::Flush {
@@ -284,7 +293,7 @@ fn write_beyond(
                 level: selectivity,
                 ..FlushWr::default()
             };
-            write_own(slot, own);
+            write_own(&mut slot, own);
             length
         }
     };
@@ -293,7 +302,7 @@ fn write_beyond(
         resid: length,
         ..DmaInfo::default()
     };
-    write_parts(slot, head(wr, cookie), to.remote_addr, dma);
+    write_parts(&mut slot, head(wr, cookie), to.remote_addr, dma);
     Ok(())
 }
 
@@ -314,29 +323,46 @@ pub(super) fn write_parts(
     dma: DmaInfo,
 ) {
     slot.write_part::<0, _>(head);
-    let progress = SendProgress {
+    let start = SendStart {
         iova,
-        dma,
-        ..SendProgress::default()
+        ..SendStart::default()
     };
-    slot.write_part::<{ SendWqe::<RdmaWr>::STATUS_OFFSET }, _>(progress);
+    slot.write_part::<{ SendWqe::<RdmaWr>::STATUS_OFFSET }, _>(start);
+    slot.write_part::<{ SendWqe::<RdmaWr>::HAS_RD_ATOMIC_OFFSET }, _>(0_u32);
+    slot.write_part::<{ SendWqe::<RdmaWr>::DMA_OFFSET }, _>(dma);
 }
 
+/// What a WQE begins with. The kernel does not look at what it calls `reserved`, in whose place the caller's
+/// `num_sge` stands.
 #[inline(always)]
 fn head(wr: &ibv_send_wr, cookie: u64) -> SendHead {
+    let words = ptr::from_ref(wr).wrapping_byte_add(offset_of!(ibv_send_wr, num_sge));
+    // SAFETY: four members of 32 bits of plain data, one behind the other (asserted below).
+    let [reserved, opcode, send_flags, ex] = unsafe { words.cast::<[u32; 4]>().read() };
     SendHead {
         wr_id: cookie,
-        reserved: 0,
-        opcode: wr.opcode,
-        send_flags: wr.send_flags,
-        // SAFETY: both members of the union are 32 bits of plain data.
-        ex: unsafe { wr.__bindgen_anon_1.invalidate_rkey },
+        reserved,
+        opcode,
+        send_flags,
+        ex,
     }
 }
 
+const _: () = {
+    // All are as far from each other as here.
+    let apart = offset_of!(ibv_send_wr, num_sge).wrapping_sub(offset_of!(SendHead, reserved));
+    assert!(offset_of!(ibv_send_wr, opcode).wrapping_sub(offset_of!(SendHead, opcode)) == apart);
+    assert!(
+        offset_of!(ibv_send_wr, send_flags).wrapping_sub(offset_of!(SendHead, send_flags)) == apart
+    );
+    assert!(
+        offset_of!(ibv_send_wr, __bindgen_anon_1).wrapping_sub(offset_of!(SendHead, ex)) == apart
+    );
+};
+
 #[inline(always)]
-fn posted(wr: &ibv_send_wr, operation: Operation, signal_all: bool) -> Posted {
-    let signaled = signal_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
+fn posted(wr: &ibv_send_wr, operation: Operation, flags: u32) -> Posted {
+    let signaled = (wr.send_flags | flags) & IBV_SEND_SIGNALED != 0;
     Posted {
         wr_id: wr.wr_id,
         opcode: operation.completion,

@@ -9,18 +9,17 @@ use kernel_abi::siw::Rqe;
 use rdma_core_sys::ibv_recv_wr;
 
 use super::send::{MAX_SGE, write_sges};
-use crate::driver::{RecvRing, SrqResize};
+use crate::driver::{OpenRecvs, RecvRing, SrqResize};
 use crate::errno::{Errno, Result};
-use crate::ring::valid::ValidRing;
+use crate::ring::valid::{OpenEntries, ValidRing};
 use crate::wr::{message_len, sges};
 
 /// A mapped RQ or SRQ.
 #[derive(Debug)]
 pub(crate) struct Recvs {
     ring: ValidRing<Rqe>,
-    /// The RQE to be written next, and the first that is not yet published; free running.
+    /// The RQE to be written next; free running.
     next: u32,
-    unpublished: u32,
     /// The id of the mark, which stands behind all that was published in an RQ. An SRQ is not flushed
     /// and has none.
     mark: Option<u64>,
@@ -34,14 +33,49 @@ impl Recvs {
         Ok(Self {
             ring: ValidRing::map(cmd_fd, key, count)?,
             next: 0,
-            unpublished: 0,
             mark: None,
             spare,
         })
     }
 }
 
+/// Free RQEs.
+#[derive(Debug)]
+pub(crate) struct Open<'r> {
+    rqes: OpenEntries<'r, Rqe>,
+    is_first: bool,
+}
+
+impl OpenRecvs for Open<'_> {
+    /// The kernel takes an RQE whose flags are VALID and nothing else, in turn (linux 6.1, 6.12 `siw_qp_rx.c:
+    /// siw_rqe_get`): the first goes last.
+    #[inline(always)]
+    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
+        let sges = sges(wr, MAX_SGE)?;
+        let mut rqe = self.rqes.entry();
+        let num_sge = match sges {
+            // What most lists are needs no loop.
+            [only] if only.length != 0 => {
+                rqe.write_part::<{ offset_of!(Rqe, sge) }, _>(*only);
+                1
+            }
+            _ => write_sges::<{ offset_of!(Rqe, sge) }, _>(rqe.reborrow(), sges)?.0,
+        };
+        rqe.write_part::<0, _>(cookie);
+        rqe.write_part::<{ offset_of!(Rqe, num_sge) }, _>(num_sge);
+        if self.is_first {
+            self.is_first = false;
+        } else {
+            rqe.publish(0);
+        }
+        self.rqes.pass();
+        Ok(())
+    }
+}
+
 impl RecvRing for Recvs {
+    type Open<'r> = Open<'r>;
+
     fn capacity(&self) -> u32 {
         self.ring.capacity().wrapping_sub(self.spare)
     }
@@ -50,34 +84,27 @@ impl RecvRing for Recvs {
         message_len(sges(wr, MAX_SGE)?).map(drop)
     }
 
-    /// The kernel takes an RQE whose flags are VALID and nothing else (linux 6.1, 6.12 `siw_qp_rx.c:
-    /// siw_rqe_get`), and has taken what completed.
     #[inline(always)]
-    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
-        let sges = sges(wr, MAX_SGE)?;
-        let mut rqe = self.ring.open(self.next);
-        let (num_sge, _) = write_sges::<{ offset_of!(Rqe, sge) }, _>(&mut rqe, sges)?;
-        rqe.write_part::<0, _>(cookie);
-        rqe.write_part::<{ offset_of!(Rqe, num_sge) }, _>(num_sge);
-        // It does not look behind the mark, so the first goes last.
-        if self.next != self.unpublished || self.mark.is_none() {
-            rqe.publish(0);
+    fn open(&mut self) -> Open<'_> {
+        Open {
+            rqes: self.ring.open(self.next),
+            is_first: true,
         }
-        self.next = self.next.wrapping_add(1);
-        Ok(())
     }
 
     #[inline(always)]
-    fn publish(&mut self) -> bool {
-        let first = self.unpublished;
-        self.unpublished = self.next;
-        match self.mark {
-            Some(mark) if first != self.next => {
-                self.ring.mark(self.next, mark);
-                self.ring.publish_over_mark(first, 0)
-            }
-            _ => true,
+    fn publish(&mut self, count: u32) -> bool {
+        if count == 0 {
+            return true;
         }
+        let first = self.next;
+        self.next = first.wrapping_add(count);
+        let Some(mark) = self.mark else {
+            self.ring.publish(first, 0);
+            return true;
+        };
+        self.ring.mark(self.next, mark);
+        self.ring.publish_over_mark(first, 0)
     }
 
     fn mark(&mut self, id: u64) -> bool {
@@ -95,7 +122,7 @@ impl RecvRing for Recvs {
         while count < self.ring.capacity()
             && self
                 .ring
-                .is_pending(self.unpublished.wrapping_sub(count).wrapping_sub(1))
+                .is_pending(self.next.wrapping_sub(count).wrapping_sub(1))
         {
             count = count.wrapping_add(1);
         }

@@ -13,10 +13,10 @@ use rdma_core_sys::{
 };
 
 use crate::cookie::Mark;
-use crate::driver::{Published, SendRing};
+use crate::driver::{OpenSends, Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::{Posted, small};
-use crate::ring::valid::{OpenEntry, ValidRing};
+use crate::ring::valid::{OpenEntries, OpenEntry, ValidRing};
 use crate::wr::{SendRequest, inline_bytes, message_len, sges};
 
 /// Entries that an SQE or RQE has room for.
@@ -59,13 +59,14 @@ impl Sends {
     }
 }
 
-/// An operation that siw has.
+/// An operation of `enum ibv_wr_opcode`, which siw has or not.
 #[derive(Debug, Clone, Copy)]
 struct Operation {
     siw_opcode: u8,
     /// `enum ibv_wc_opcode` of its completion.
     completion: u8,
-    takes_inline: bool,
+    /// Flags that its SQE always has.
+    flags: u8,
     own: Own,
 }
 
@@ -77,6 +78,8 @@ enum Own {
     Target,
     /// The key that it invalidates.
     Key,
+    /// siw does not have the operation.
+    Unknown,
 }
 
 /// By `enum ibv_wr_opcode`. iWARP has neither immediate data nor atomics.
@@ -84,16 +87,21 @@ enum Own {
     clippy::indexing_slicing,
     reason = "all opcodes are below 16; evaluated at build time"
 )]
-const OPERATIONS: [Option<Operation>; 16] = {
-    const fn operation(siw_opcode: u8, completion: u32, own: Own) -> Option<Operation> {
-        Some(Operation {
+static OPERATIONS: [Operation; 16] = {
+    const fn operation(siw_opcode: u8, completion: u32, own: Own) -> Operation {
+        Operation {
             siw_opcode,
             completion: small(completion),
-            takes_inline: matches!(siw_opcode, opcode::SEND | opcode::WRITE),
+            // A READ completes late, and what is behind it must wait: its CQE is always needed.
+            flags: if siw_opcode == opcode::READ {
+                SIGNALLED
+            } else {
+                0
+            },
             own,
-        })
+        }
     }
-    let mut all = [None; 16];
+    let mut all = [operation(0, 0, Own::Unknown); 16];
     all[IBV_WR_SEND as usize] = operation(opcode::SEND, IBV_WC_SEND, Own::Nothing);
     all[IBV_WR_SEND_WITH_INV as usize] = operation(opcode::SEND_REMOTE_INV, IBV_WC_SEND, Own::Key);
     all[IBV_WR_RDMA_WRITE as usize] = operation(opcode::WRITE, IBV_WC_RDMA_WRITE, Own::Target);
@@ -103,30 +111,63 @@ const OPERATIONS: [Option<Operation>; 16] = {
     all
 };
 
+/// The flags of an SQE but for VALID, by those of `IBV_SEND_*` that siw has.
+#[expect(clippy::indexing_slicing, reason = "evaluated at build time")]
+static FLAGS: [u8; 16] = {
+    const fn flag(asked: u32, send_flag: u32, flag: u16) -> u8 {
+        if asked & send_flag == 0 {
+            0
+        } else {
+            small(flag as u32)
+        }
+    }
+    let mut all = [0; 16];
+    let mut asked = 0_u32;
+    while asked < 16 {
+        all[asked as usize] = flag(asked, IBV_SEND_FENCE, flags::READ_FENCE)
+            | flag(asked, IBV_SEND_SIGNALED, flags::SIGNALLED)
+            | flag(asked, IBV_SEND_SOLICITED, flags::SOLICITED)
+            | flag(asked, IBV_SEND_INLINE, flags::INLINE);
+        asked = asked.wrapping_add(1);
+    }
+    all
+};
+const SIGNALLED: u8 = small(flags::SIGNALLED as u32);
+
 impl Operation {
     /// # Errors
     ///
     /// `EINVAL` if siw does not have the operation.
     #[inline(always)]
-    fn of<W: SendRequest>(request: &W) -> Result<Self> {
-        if request.beyond().is_some() {
-            return Err(Errno::EINVAL);
-        }
+    fn of<W: SendRequest>(request: &W) -> Result<&'static Self> {
         // CAST: u32 fits usize on every target that libibverbs supports.
         let operation = OPERATIONS.get(request.wr().opcode as usize);
-        operation.copied().flatten().ok_or(Errno::EINVAL)
+        match operation {
+            Some(known) if known.own != Own::Unknown && request.beyond().is_none() => Ok(known),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// The flags of its SQE, but for VALID.
+    #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "masked")]
+    fn flags(&self, send_flags: u32) -> u8 {
+        // CAST: below 16.
+        FLAGS[(send_flags & 15) as usize] | self.flags
     }
 
     #[inline(always)]
-    fn posted(self, wr: &ibv_send_wr, signal_all: bool) -> Posted {
-        let signaled = signal_all || wr.send_flags & IBV_SEND_SIGNALED != 0;
+    fn posted(&self, wr: &ibv_send_wr, send_flags: u32) -> Posted {
         Posted {
             wr_id: wr.wr_id,
             opcode: self.completion,
-            signaled,
-            // A READ completes late, and what is behind it must wait: its CQE is always needed.
-            reported: signaled || self.siw_opcode == opcode::READ,
+            signaled: send_flags & IBV_SEND_SIGNALED != 0,
+            reported: self.flags(send_flags) & SIGNALLED != 0,
         }
+    }
+
+    fn is_read(&self) -> bool {
+        self.siw_opcode == opcode::READ
     }
 
     /// Whether the operation can be posted with these entries, not inline.
@@ -136,7 +177,7 @@ impl Operation {
     /// `EINVAL` if not: siw does not take a fenced READ, and would leave it at the head of the queue for
     /// ever (linux 6.1 `siw_qp.c: siw_activate_tx_from_sq`).
     #[inline(always)]
-    fn check(self, send_flags: u32, sges: &[ibv_sge]) -> Result<()> {
+    fn check(&self, send_flags: u32, sges: &[ibv_sge]) -> Result<()> {
         let fits = match self.siw_opcode {
             opcode::READ => sges.len() == 1 && send_flags & IBV_SEND_FENCE == 0,
             opcode::INVAL_STAG => sges.is_empty(),
@@ -150,21 +191,80 @@ impl Operation {
     /// # Errors
     ///
     /// `EINVAL` if the operation has none, or not as much.
-    fn check_inline(self, length: u32) -> Result<()> {
-        if length > MAX_INLINE || !self.takes_inline {
+    fn check_inline(&self, length: u32) -> Result<()> {
+        let has_data = matches!(self.siw_opcode, opcode::SEND | opcode::WRITE);
+        if length > MAX_INLINE || !has_data {
             return Err(Errno::EINVAL);
         }
         Ok(())
     }
 }
 
+/// Free entries of an SQ, the first of which is that where the mark stands.
+#[derive(Debug)]
+pub(crate) struct Open<'r> {
+    sqes: OpenEntries<'r, Sqe>,
+    is_first: bool,
+    /// See [`Sends`].
+    first_flags: &'r mut u16,
+    /// `IBV_SEND_*` that every send has.
+    flags: u32,
+}
+
+impl OpenSends for Open<'_> {
+    #[inline(always)]
+    fn write<W: SendRequest>(&mut self, cookie: u64, request: &W) -> Result<Posted> {
+        let operation = Operation::of(request)?;
+        let wr = request.wr();
+        let sges = sges(request, MAX_SGE)?;
+        let num_sge = if wr.send_flags & IBV_SEND_INLINE == 0 {
+            if operation.own != Own::Nothing {
+                operation.check(wr.send_flags, sges)?;
+            }
+            match sges {
+                // What most lists are needs no loop.
+                [only] if only.length > MAX_IN_HEADER => {
+                    let mut sqe = self.sqes.entry();
+                    sqe.write_part::<{ offset_of!(Sqe, sge) }, _>(*only);
+                    1
+                }
+                _ => write_gather_list(self.sqes.entry(), sges, operation.is_read())?,
+            }
+        } else {
+            write_inline(self.sqes.entry(), sges, operation)?
+        };
+        let mut sqe = self.sqes.entry();
+        if operation.own != Own::Nothing {
+            write_own(&mut sqe, operation.own, wr);
+        }
+        // The rest of an entry the kernel does not look at: what other operations have, and entries behind the
+        // first `num_sge` (linux 6.1, 6.12 `siw_qp_tx.c: siw_qp_prepare_tx, siw_check_sgl_tx`).
+        sqe.write_part::<0, _>(cookie);
+        sqe.write_part::<{ offset_of!(Sqe, num_sge) }, _>([num_sge, operation.siw_opcode]);
+        let asked = wr.send_flags | self.flags;
+        let flags = operation.flags(asked).into();
+        if self.is_first {
+            // The kernel does not look behind the mark, so this one goes last.
+            self.is_first = false;
+            *self.first_flags = flags;
+        } else {
+            sqe.publish(flags);
+        }
+        self.sqes.pass();
+        Ok(operation.posted(wr, asked))
+    }
+}
+
 impl SendRing for Sends {
+    type Open<'r> = Open<'r>;
+    type Watch = ();
+
     /// One less than there are entries: the mark needs one.
     fn capacity(&self) -> u32 {
         self.ring.capacity().wrapping_sub(1)
     }
 
-    fn inspect<W: SendRequest>(&self, request: &W, signal_all: bool) -> Result<Posted> {
+    fn inspect<W: SendRequest>(&self, request: &W) -> Result<Posted> {
         let operation = Operation::of(request)?;
         let wr = request.wr();
         let sges = sges(request, MAX_SGE)?;
@@ -176,44 +276,17 @@ impl SendRing for Sends {
             sges.iter()
                 .try_for_each(|sge| inline_bytes(sge).map(drop))?;
         }
-        Ok(operation.posted(wr, signal_all))
+        Ok(operation.posted(wr, wr.send_flags))
     }
 
     #[inline(always)]
-    fn write<W: SendRequest>(
-        &mut self,
-        name: u32,
-        cookie: u64,
-        request: &W,
-        signal_all: bool,
-    ) -> Result<Posted> {
-        let operation = Operation::of(request)?;
-        let wr = request.wr();
-        let sges = sges(request, MAX_SGE)?;
-        let sqe = &mut self.ring.open(name);
-        let num_sge = if wr.send_flags & IBV_SEND_INLINE == 0 {
-            operation.check(wr.send_flags, sges)?;
-            write_gather_list(sqe, sges, operation.siw_opcode == opcode::READ)?
-        } else {
-            operation.check_inline(message_len(sges)?)?;
-            write_inline(sqe, sges)?
-        };
-        if operation.own != Own::Nothing {
-            write_own(sqe, operation.own, wr);
+    fn open(&mut self, first: u32, flags: u32) -> Open<'_> {
+        Open {
+            sqes: self.ring.open(first),
+            is_first: true,
+            first_flags: &mut self.first_flags,
+            flags,
         }
-        // The rest of an entry the kernel does not look at: what other operations have, and entries behind the
-        // first `num_sge` (linux 6.1, 6.12 `siw_qp_tx.c: siw_qp_prepare_tx, siw_check_sgl_tx`).
-        sqe.write_part::<0, _>(cookie);
-        sqe.write_part::<{ offset_of!(Sqe, num_sge) }, _>([num_sge, operation.siw_opcode]);
-        let posted = operation.posted(wr, signal_all);
-        let flags = sqe_flags(wr.send_flags, posted.reported);
-        if name == self.marked {
-            // The kernel does not look behind the mark, so this one goes last.
-            self.first_flags = flags;
-        } else {
-            self.ring.open(name).publish(flags);
-        }
-        Ok(posted)
     }
 
     #[inline(always)]
@@ -281,6 +354,12 @@ impl SendRing for Sends {
         false
     }
 
+    fn watch(&self, _name: u32) {}
+
+    unsafe fn is_under_way((): ()) -> bool {
+        true
+    }
+
     /// Never asked for: siw does not reset a queue.
     fn position(&self) -> (u32, u32) {
         (0, 0)
@@ -294,20 +373,13 @@ impl SendRing for Sends {
     }
 }
 
-/// The flags of an SQE but for VALID.
-#[inline(always)]
-fn sqe_flags(send_flags: u32, reported: bool) -> u16 {
-    // Both are bits, some of them as far apart.
-    const _: () = assert!(flags::SOLICITED as u32 == IBV_SEND_SOLICITED << 1);
-    const _: () = assert!(flags::INLINE as u32 == IBV_SEND_INLINE >> 2);
-    const _: () = assert!(flags::READ_FENCE as u32 == IBV_SEND_FENCE << 4);
-    let asked = (send_flags & IBV_SEND_SOLICITED) << 1
-        | (send_flags & IBV_SEND_INLINE) >> 2
-        | (send_flags & IBV_SEND_FENCE) << 4;
-    let signalled = if reported { flags::SIGNALLED } else { 0 };
-    let [low, high, ..] = asked.to_le_bytes();
-    u16::from_le_bytes([low, high]) | signalled
-}
+// `struct ibv_sge` is `struct siw_sge`, member by member.
+const _: () = assert!(
+    size_of::<ibv_sge>() == size_of::<Sge>()
+        && offset_of!(ibv_sge, addr) == offset_of!(Sge, laddr)
+        && offset_of!(ibv_sge, length) == offset_of!(Sge, length)
+        && offset_of!(ibv_sge, lkey) == offset_of!(Sge, lkey)
+);
 
 /// Writes a scatter/gather list of at most [`MAX_SGE`] entries to where an element has its own, `AT`, leaving out
 /// empty ones; how many, and the message length that they add up to.
@@ -318,28 +390,20 @@ fn sqe_flags(send_flags: u32, reported: bool) -> u16 {
 /// # Errors
 ///
 /// `EINVAL` if the length does not fit 32 bits.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn write_sges<const AT: usize, T>(
-    element: &mut OpenEntry<'_, T>,
+    mut element: OpenEntry<'_, T>,
     sges: &[ibv_sge],
 ) -> Result<(u8, u32)> {
     let (mut count, mut length) = (0_u8, 0_u32);
     for sge in sges {
         if sge.length != 0 {
             length = length.checked_add(sge.length).ok_or(Errno::EINVAL)?;
-            element.write_member::<AT, { siw::MAX_SGE }, _>(count.into(), entry(sge));
+            element.write_member::<AT, { siw::MAX_SGE }, _>(count.into(), *sge);
             count = count.wrapping_add(1);
         }
     }
     Ok((count, length))
-}
-
-fn entry(sge: &ibv_sge) -> Sge {
-    Sge {
-        laddr: sge.addr,
-        length: sge.length,
-        lkey: sge.lkey,
-    }
 }
 
 /// Writes the gather list of a send, or the one entry that a READ scatters to; `num_sge`.
@@ -347,34 +411,26 @@ fn entry(sge: &ibv_sge) -> Sge {
 /// # Errors
 ///
 /// `EINVAL` if the length does not fit 32 bits.
-#[inline(always)]
-fn write_gather_list(sqe: &mut OpenEntry<'_, Sqe>, sges: &[ibv_sge], is_read: bool) -> Result<u8> {
-    let (count, length) = write_sges::<{ offset_of!(Sqe, sge) }, _>(sqe, sges)?;
-    if length > MAX_IN_HEADER || count > 1 {
-        return Ok(count);
-    }
-    Ok(write_small(sqe, sges, is_read, count))
-}
-
-/// What is different where a list is short; `num_sge`.
 #[inline(never)]
-fn write_small(sqe: &mut OpenEntry<'_, Sqe>, sges: &[ibv_sge], is_read: bool, count: u8) -> u8 {
-    match (is_read, sges) {
+fn write_gather_list(mut sqe: OpenEntry<'_, Sqe>, sges: &[ibv_sge], is_read: bool) -> Result<u8> {
+    let (count, length) = write_sges::<{ offset_of!(Sqe, sge) }, _>(sqe.reborrow(), sges)?;
+    let num_sge = match (is_read, sges) {
         // Also an empty READ has its one entry.
         (true, [only, ..]) => {
-            write_sge(sqe, 0, entry(only));
+            write_sge(&mut sqe, 0, *only);
             1
         }
         // Empty, and at the end, where it does no harm.
-        (false, _) if count == 1 => {
-            write_sge(sqe, 1, Sge::default());
+        (false, _) if count == 1 && length <= MAX_IN_HEADER => {
+            write_sge(&mut sqe, 1, ibv_sge::default());
             2
         }
         _ => count,
-    }
+    };
+    Ok(num_sge)
 }
 
-fn write_sge(sqe: &mut OpenEntry<'_, Sqe>, nth: usize, sge: Sge) {
+fn write_sge(sqe: &mut OpenEntry<'_, Sqe>, nth: usize, sge: ibv_sge) {
     sqe.write_member::<{ offset_of!(Sqe, sge) }, { siw::MAX_SGE }, _>(nth, sge);
 }
 
@@ -383,21 +439,26 @@ fn write_sge(sqe: &mut OpenEntry<'_, Sqe>, nth: usize, sge: Sge) {
 ///
 /// # Errors
 ///
-/// `EINVAL` if they do not fit.
+/// `EINVAL` if they do not fit, or the operation has none.
 #[inline(never)]
-fn write_inline(sqe: &mut OpenEntry<'_, Sqe>, sges: &[ibv_sge]) -> Result<u8> {
-    let mut bytes = [0; siw::MAX_INLINE];
-    let mut room = bytes.as_mut_slice();
-    let mut head = Sge::default();
+fn write_inline(
+    mut sqe: OpenEntry<'_, Sqe>,
+    sges: &[ibv_sge],
+    operation: &Operation,
+) -> Result<u8> {
+    let length = message_len(sges)?;
+    operation.check_inline(length)?;
+    let mut at = 0_usize;
     for sge in sges {
-        let from = inline_bytes(sge)?;
-        let (to, rest) = room.split_at_mut_checked(from.len()).ok_or(Errno::EINVAL)?;
-        to.copy_from_slice(from);
-        head.length = head.length.saturating_add(sge.length);
-        room = rest;
+        let bytes = inline_bytes(sge)?;
+        sqe.write_bytes::<{ Sqe::INLINE_OFFSET }, { siw::MAX_INLINE }>(at, bytes)?;
+        at = at.saturating_add(bytes.len());
     }
-    write_sge(sqe, 0, head);
-    sqe.write_part::<{ Sqe::INLINE_OFFSET }, _>(bytes);
+    let head = ibv_sge {
+        length,
+        ..Default::default()
+    };
+    write_sge(&mut sqe, 0, head);
     Ok(0)
 }
 
