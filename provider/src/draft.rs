@@ -12,17 +12,21 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rdma_core_sys::{
     IBV_SEND_INLINE, ibv_qp_cap, ibv_send_wr, ibv_send_wr__bindgen_ty_2__bindgen_ty_3, ibv_sge,
+    ibv_wr_opcode,
 };
 
 use crate::errno::{Errno, Result};
 use crate::lock::{Mutex, MutexGuard, lock};
-use crate::wr::{Beyond, List, SendRequest, WorkRequest};
+use crate::thread::this_thread;
+use crate::wr::{Beyond, SendRequest, WorkRequest};
 
 /// A work request under construction, or done.
+#[derive(Default)]
 pub(crate) struct Staged {
     wr: ibv_send_wr,
     beyond: Option<Beyond>,
@@ -30,12 +34,19 @@ pub(crate) struct Staged {
     wants_data: bool,
 }
 
-impl WorkRequest for Staged {
-    fn next(&self) -> *mut Self {
-        // `Staging::list` links them to each other.
-        self.wr.next.cast()
+impl Staged {
+    /// What its operation has of its own, which is all to be set: an earlier draft may have left something.
+    pub(crate) fn own(&mut self) -> &mut ibv_send_wr {
+        &mut self.wr
     }
 
+    /// Makes it an operation that `struct ibv_send_wr` cannot say.
+    pub(crate) fn is_beyond(&mut self, beyond: Beyond) {
+        self.beyond = Some(beyond);
+    }
+}
+
+impl WorkRequest for Staged {
     fn sg_list(&self) -> (*const ibv_sge, std::ffi::c_int) {
         self.wr.sg_list()
     }
@@ -59,7 +70,9 @@ impl SendRequest for Staged {
 /// takes, each with as much data as a work request can have. They never grow past it, so it stays
 /// where it is: each `sg_list` points into `sges`, and the entry of inline data into `bytes`.
 pub(crate) struct Staging {
+    /// The `count` of this draft, then what a longer one has left.
     wrs: Vec<Staged>,
+    count: usize,
     sges: Vec<ibv_sge>,
     bytes: Vec<u8>,
     max_sge: usize,
@@ -77,6 +90,7 @@ impl Staging {
         let all = |each: usize| depth.checked_mul(each).ok_or(Errno::ENOMEM);
         let mut staging = Self {
             wrs: Vec::new(),
+            count: 0,
             sges: Vec::new(),
             bytes: Vec::new(),
             max_sge,
@@ -91,7 +105,7 @@ impl Staging {
     }
 
     fn clear(&mut self) {
-        self.wrs.clear();
+        self.count = 0;
         self.sges.clear();
         self.bytes.clear();
         self.mistake = None;
@@ -99,32 +113,61 @@ impl Staging {
 
     /// Does the next step of the draft; its failure is the draft's.
     fn go_on(&mut self, step: impl FnOnce(&mut Self) -> Result<()>) {
-        if self.mistake.is_none() {
-            self.mistake = step(self).err();
+        if self.mistake.is_none()
+            && let Err(errno) = step(self)
+        {
+            self.mistake = Some(errno);
         }
     }
 
-    /// Begins the next work request, of which `wr` says all but its data.
+    /// Begins the next work request: all but its data, its receiver, and what its operation has of its own.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if the draft is longer than the send queue.
+    #[inline(always)]
     pub(crate) fn begin(
         &mut self,
-        mut wr: ibv_send_wr,
-        beyond: Option<Beyond>,
+        wr_id: u64,
+        opcode: ibv_wr_opcode,
+        send_flags: u32,
         takes_data: bool,
-    ) -> Result<()> {
+    ) -> Result<&mut Staged> {
+        if self.count == self.wrs.len() {
+            push(&mut self.wrs, Staged::default())?;
+        }
+        let staged = self.wrs.get_mut(self.count).ok_or(Errno::ENOMEM)?;
+        self.count = self.count.wrapping_add(1);
+        staged.wr.wr_id = wr_id;
+        staged.wr.opcode = opcode;
         // Whether data is inline, the setter says that gives it.
-        wr.send_flags &= !IBV_SEND_INLINE;
-        push(
-            &mut self.wrs,
-            Staged {
-                wr,
-                beyond,
-                wants_data: takes_data,
-            },
-        )
+        staged.wr.send_flags = send_flags & !IBV_SEND_INLINE;
+        staged.wr.num_sge = 0;
+        staged.wr.wr.ud.ah = ptr::null_mut();
+        staged.beyond = None;
+        staged.wants_data = takes_data;
+        Ok(staged)
+    }
+
+    /// The work request that was begun last.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is none.
+    #[inline(always)]
+    fn last(&mut self) -> Result<&mut Staged> {
+        let last = self.count.wrapping_sub(1);
+        self.wrs.get_mut(last).ok_or(Errno::EINVAL)
+    }
+
+    /// Gives the work request its data: what is at `sge`.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_sges`](Self::set_sges).
+    #[inline(always)]
+    pub(crate) fn set_sge(&mut self, sge: ibv_sge) -> Result<()> {
+        self.set_sges(&[sge])
     }
 
     /// Gives the work request its data: what `sges` name.
@@ -182,9 +225,10 @@ impl Staging {
     fn give_data(&mut self, first: usize, flags: u32) -> Result<()> {
         let count = self.sges.len().wrapping_sub(first);
         let list = self.sges.as_mut_ptr().wrapping_add(first);
-        let staged = self.wrs.last_mut().filter(|staged| staged.wants_data);
-        let staged = staged.ok_or(Errno::EINVAL)?;
-        staged.wants_data = false;
+        let staged = self.last()?;
+        if !mem::take(&mut staged.wants_data) {
+            return Err(Errno::EINVAL);
+        }
         staged.wr.send_flags |= flags;
         staged.wr.num_sge = count.try_into().map_err(|_| Errno::EINVAL)?;
         staged.wr.sg_list = list;
@@ -200,33 +244,20 @@ impl Staging {
         &mut self,
         receiver: ibv_send_wr__bindgen_ty_2__bindgen_ty_3,
     ) -> Result<()> {
-        let staged = self.wrs.last_mut().ok_or(Errno::EINVAL)?;
-        staged.wr.wr.ud = receiver;
+        self.last()?.wr.wr.ud = receiver;
         Ok(())
     }
 
-    /// The whole draft, as a list.
+    /// The whole draft.
     ///
     /// # Errors
     ///
     /// The first mistake that was made in it.
-    fn list(&mut self) -> Result<List<Staged>> {
-        if let Some(errno) = self.mistake {
-            return Err(errno);
+    fn all(&self) -> Result<&[Staged]> {
+        match self.mistake {
+            Some(errno) => Err(errno),
+            None => Ok(self.wrs.get(..self.count).unwrap_or_default()),
         }
-        let Some(last) = self.wrs.len().checked_sub(1) else {
-            // SAFETY: an empty list.
-            return Ok(unsafe { List::new(std::ptr::null_mut()) });
-        };
-        let head = self.wrs.as_mut_ptr();
-        for at in 0..last {
-            let next = head.wrapping_add(at.wrapping_add(1));
-            // SAFETY: there are `last + 1` of them. The others are reached by these pointers alone.
-            unsafe { (*head.wrapping_add(at)).wr.next = next.cast() };
-        }
-        // SAFETY: linked to each other, the last to none; the caller leaves the draft as it is while
-        // it uses the list.
-        Ok(unsafe { List::new(head) })
     }
 }
 
@@ -249,7 +280,7 @@ pub(crate) struct Draft {
     /// The lock of `staging`, from `ibv_wr_start` to `ibv_wr_complete` or `ibv_wr_abort`. Dropped
     /// before that.
     open: UnsafeCell<Option<MutexGuard<'static, Staging>>>,
-    /// The `pthread_self`(3) that is building; 0 for nobody.
+    /// The [`this_thread`] that is building; 0 for nobody.
     owner: AtomicU64,
     staging: Mutex<Staging>,
     /// What the QP was created to post, `IBV_QP_EX_WITH_*`.
@@ -276,15 +307,10 @@ impl Draft {
         self.ops & u64::from(ops) != 0
     }
 
-    fn this_thread() -> u64 {
-        // SAFETY: it can always be called.
-        unsafe { libc::pthread_self() }
-    }
-
     /// Whether this thread builds a draft here.
     fn is_ours(&self) -> bool {
         // Relaxed: only this thread stores its own name, so no other's store looks like it.
-        self.owner.load(Ordering::Relaxed) == Self::this_thread()
+        self.owner.load(Ordering::Relaxed) == this_thread()
     }
 
     /// Begins a draft, when no other thread builds one. A thread that does so already is at a loss: its
@@ -303,7 +329,7 @@ impl Draft {
         // SAFETY: this thread holds the lock (invariant).
         unsafe { *self.open.get() = Some(staging) };
         // Relaxed: see `is_ours`; the lock orders the rest.
-        self.owner.store(Self::this_thread(), Ordering::Relaxed);
+        self.owner.store(this_thread(), Ordering::Relaxed);
     }
 
     /// Does the next step of this thread's draft; without one, nothing.
@@ -321,16 +347,15 @@ impl Draft {
     /// # Errors
     ///
     /// `EINVAL` if there is none; the first mistake made in it; what `use_it` says.
-    pub(crate) fn end(&self, use_it: impl FnOnce(List<Staged>) -> Result<()>) -> Result<()> {
+    pub(crate) fn end(&self, use_it: impl FnOnce(&[Staged]) -> Result<()>) -> Result<()> {
         if !self.is_ours() {
             return Err(Errno::EINVAL);
         }
         // SAFETY: this thread is the owner (invariant).
         let open = unsafe { (*self.open.get()).take() };
         self.owner.store(0, Ordering::Relaxed);
-        let mut staging = open.ok_or(Errno::EINVAL)?;
-        let list = staging.list()?;
-        use_it(list)
+        let staging = open.ok_or(Errno::EINVAL)?;
+        use_it(staging.all()?)
     }
 }
 

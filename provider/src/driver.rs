@@ -143,6 +143,8 @@ pub(crate) trait SendRing: Debug + Send {
         Self: 'r;
     /// An entry, of which something is known without the lock.
     type Watch;
+    /// What is written but not published can be left: nobody sees it, and the next ones go over it.
+    const CAN_LEAVE: bool;
 
     /// How many sends may be outstanding.
     fn capacity(&self) -> u32;

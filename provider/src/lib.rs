@@ -72,6 +72,7 @@ mod srq;
 mod srq_ex;
 mod start_poll;
 mod td;
+mod thread;
 mod turn;
 mod wr;
 mod wr_post;

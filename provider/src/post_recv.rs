@@ -19,7 +19,7 @@ use crate::ledger::{Receives, RecvLedger};
 use crate::qp::Qp;
 use crate::queue_pair::QueuePair;
 use crate::srq::Srq;
-use crate::wr::List;
+use crate::wr::{List, Requests};
 
 /// A receive queue, a QP's own or an SRQ's. Under its lock.
 #[derive(Debug)]

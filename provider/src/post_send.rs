@@ -19,7 +19,7 @@ use crate::ledger::SendLedger;
 use crate::lock::lock;
 use crate::qp::Qp;
 use crate::queue_pair::QueuePair;
-use crate::wr::{List, SendRequest};
+use crate::wr::{List, Requests, SendRequest};
 
 /// A send queue. Under its lock.
 #[derive(Debug)]
@@ -53,10 +53,10 @@ enum Stop {
 
 impl Stop {
     /// What was left is this `rest`, because of a malformed work request or not.
-    fn at<W>(rest: List<W>, malformed: Option<Errno>) -> Self {
+    fn at(rest: impl Requests, malformed: Option<Errno>) -> Self {
         match malformed {
             Some(errno) => Self::Malformed(errno),
-            None if rest.head().is_null() => Self::End,
+            None if rest.is_empty() => Self::End,
             None => Self::Full,
         }
     }
@@ -65,7 +65,7 @@ impl Stop {
 impl<R: SendRing> SendQueue<R> {
     /// Enters as much of the list as there is room for, into the ring and the ledger.
     #[inline(always)]
-    fn write<W: SendRequest>(&mut self, list: &mut List<W>) -> Stop {
+    fn write(&mut self, list: &mut impl Requests<One: SendRequest>) -> Stop {
         let cookies = self.cookies;
         let mut entries = self.ring.open(self.ledger.next(), self.flags);
         let mut rest = *list;
@@ -88,7 +88,7 @@ impl<R: SendRing> SendQueue<R> {
     }
 
     /// Why not the whole of the list could be entered, if there is a reason.
-    fn obstacle<W: SendRequest>(&self, mut list: List<W>) -> Option<Stop> {
+    fn obstacle(&self, mut list: impl Requests<One: SendRequest>) -> Option<Stop> {
         let mut name = self.ledger.next();
         let mut is_full = false;
         while let Some(request) = list.peek() {
@@ -114,7 +114,7 @@ impl<R: SendRing> SendQueue<R> {
     }
 
     /// Enters as much of the list as there is room for into the ledger of a dead queue.
-    fn write_flushed<W: SendRequest>(&mut self, list: &mut List<W>) -> Stop {
+    fn write_flushed(&mut self, list: &mut impl Requests<One: SendRequest>) -> Stop {
         let mut malformed = None;
         self.ledger.fill_flushed(|| {
             let request = list.peek()?;
@@ -168,10 +168,13 @@ impl<D: Driver> QueuePair<D> {
     ///
     /// `EINVAL` if a work request is malformed, or the QP is not in a state that takes sends; `ENOMEM`
     /// if there is not room for all.
-    pub(crate) fn post_whole<W: SendRequest>(&self, mut list: List<W>) -> Result<(), Errno> {
+    pub(crate) fn post_whole(
+        &self,
+        mut list: impl Requests<One: SendRequest>,
+    ) -> Result<(), Errno> {
         loop {
-            let stop = self.post_what_fits::<W, true>(&mut list)?;
-            if let Some(answer) = self.answer::<W, true>(&mut list, stop) {
+            let stop = self.post_what_fits::<_, true>(&mut list)?;
+            if let Some(answer) = self.answer::<_, true>(&mut list, stop) {
                 return answer;
             }
         }
@@ -183,23 +186,23 @@ impl<D: Driver> QueuePair<D> {
     ///
     /// Why the head of the list, or the `WHOLE`, is not accepted: `ENOMEM` or `EINVAL`.
     #[inline(always)]
-    fn answer<W: SendRequest, const WHOLE: bool>(
+    fn answer<L: Requests<One: SendRequest>, const WHOLE: bool>(
         &self,
-        list: &mut List<W>,
+        list: &mut L,
         stop: Stop,
     ) -> Option<Result<(), Errno>> {
         if let Stop::End = stop {
             return Some(Ok(()));
         }
-        self.answer_early::<W, WHOLE>(list, stop)
+        self.answer_early::<_, WHOLE>(list, stop)
     }
 
     /// As [`answer`](Self::answer), after a stop before the end.
     #[cold]
     #[inline(never)]
-    fn answer_early<W: SendRequest, const WHOLE: bool>(
+    fn answer_early<L: Requests<One: SendRequest>, const WHOLE: bool>(
         &self,
-        list: &mut List<W>,
+        list: &mut L,
         stop: Stop,
     ) -> Option<Result<(), Errno>> {
         match stop {
@@ -207,7 +210,7 @@ impl<D: Driver> QueuePair<D> {
             Stop::Full if self.retire_silent() => None,
             Stop::Full => Some(Err(Errno::ENOMEM)),
             Stop::Malformed(errno) => Some(Err(errno)),
-            Stop::Dead(cause) => Some(self.post_dead_send::<W, WHOLE>(list, cause)),
+            Stop::Dead(cause) => Some(self.post_dead_send::<_, WHOLE>(list, cause)),
         }
     }
 
@@ -218,19 +221,28 @@ impl<D: Driver> QueuePair<D> {
     ///
     /// `EINVAL` if the QP is not in a state that takes sends: none of these was accepted.
     #[inline(always)]
-    fn post_what_fits<W: SendRequest, const WHOLE: bool>(
+    fn post_what_fits<L: Requests<One: SendRequest>, const WHOLE: bool>(
         &self,
-        list: &mut List<W>,
+        list: &mut L,
     ) -> Result<Stop, Errno> {
         let mut send = lock(&self.send);
         if send.ledger.is_closed() {
             return Ok(Stop::Dead(None));
         }
-        if WHOLE && let Some(stop) = send.obstacle(*list) {
+        if WHOLE
+            && !D::Sends::CAN_LEAVE
+            && let Some(stop) = send.obstacle(*list)
+        {
             return Ok(stop);
         }
         let first = send.ledger.next();
+        let all = *list;
         let stop = send.write(list);
+        if WHOLE && !matches!(stop, Stop::End) {
+            *list = all;
+            send.ledger.take_back(first);
+            return Ok(stop);
+        }
         let end = send.ledger.next();
         if first == end {
             return Ok(stop);
@@ -290,9 +302,9 @@ impl<D: Driver> QueuePair<D> {
     ///
     /// Why the head of the list, or the `WHOLE`, is not accepted: `ENOMEM` or `EINVAL`.
     #[cold]
-    fn post_dead_send<W: SendRequest, const WHOLE: bool>(
+    fn post_dead_send<L: Requests<One: SendRequest>, const WHOLE: bool>(
         &self,
-        list: &mut List<W>,
+        list: &mut L,
         cause: Option<Cause>,
     ) -> Result<(), Errno> {
         if let Some(cause) = cause {

@@ -9,28 +9,36 @@ use rdma_core_sys::{ibv_recv_wr, ibv_send_wr, ibv_sge};
 
 use crate::errno::{Errno, Result};
 
-/// A work request as the caller links them.
+/// A work request.
 pub(crate) trait WorkRequest {
-    fn next(&self) -> *mut Self;
     /// Where the scatter/gather list is, and how many entries the caller says it has.
     fn sg_list(&self) -> (*const ibv_sge, c_int);
 }
 
-impl WorkRequest for ibv_send_wr {
-    fn next(&self) -> *mut Self {
-        self.next
-    }
+/// A work request as the caller links them.
+pub(crate) trait Linked: WorkRequest {
+    fn next(&self) -> *mut Self;
+}
 
+impl WorkRequest for ibv_send_wr {
     fn sg_list(&self) -> (*const ibv_sge, c_int) {
         (self.sg_list, self.num_sge)
     }
 }
 
-impl WorkRequest for ibv_recv_wr {
+impl Linked for ibv_send_wr {
     fn next(&self) -> *mut Self {
         self.next
     }
+}
 
+impl Linked for ibv_recv_wr {
+    fn next(&self) -> *mut Self {
+        self.next
+    }
+}
+
+impl WorkRequest for ibv_recv_wr {
     fn sg_list(&self) -> (*const ibv_sge, c_int) {
         (self.sg_list, self.num_sge)
     }
@@ -105,18 +113,50 @@ impl<W> List<W> {
     }
 }
 
-impl<W: WorkRequest> List<W> {
-    /// The work request that comes next, which stays the head until [`pass`](Self::pass).
-    pub(crate) fn peek(&self) -> Option<&W> {
+/// Work requests in the order in which they are to be posted.
+pub(crate) trait Requests: Copy {
+    type One: WorkRequest;
+
+    /// The work request that comes next, and does so until [`pass`](Self::pass).
+    fn peek(&self) -> Option<&Self::One>;
+
+    /// Goes on to the one after.
+    fn pass(&mut self);
+
+    /// Whether there is none left.
+    fn is_empty(&self) -> bool {
+        self.peek().is_none()
+    }
+}
+
+impl<W: Linked> Requests for List<W> {
+    type One = W;
+
+    #[inline(always)]
+    fn peek(&self) -> Option<&W> {
         // SAFETY: NULL or valid (invariant).
         unsafe { self.head.as_ref() }
     }
 
-    /// Goes on to the one after.
-    pub(crate) fn pass(&mut self) {
+    #[inline(always)]
+    fn pass(&mut self) {
         if let Some(wr) = self.peek() {
             self.head = wr.next();
         }
+    }
+}
+
+impl<W: WorkRequest> Requests for &[W] {
+    type One = W;
+
+    #[inline(always)]
+    fn peek(&self) -> Option<&W> {
+        self.first()
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) {
+        *self = self.get(1..).unwrap_or_default();
     }
 }
 

@@ -88,6 +88,7 @@ impl SendRing for Sends {
     type Open<'r> = Open<'r>;
     /// The WQE's state.
     type Watch = Word;
+    const CAN_LEAVE: bool = true;
 
     fn capacity(&self) -> u32 {
         self.ring.capacity()

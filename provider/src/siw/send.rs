@@ -258,6 +258,8 @@ impl OpenSends for Open<'_> {
 impl SendRing for Sends {
     type Open<'r> = Open<'r>;
     type Watch = ();
+    /// They are VALID, and the mark alone keeps the kernel from them.
+    const CAN_LEAVE: bool = false;
 
     /// One less than there are entries: the mark needs one.
     fn capacity(&self) -> u32 {

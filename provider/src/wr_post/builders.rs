@@ -16,7 +16,7 @@ use rdma_core_sys::{
     IBV_QP_EX_WITH_SEND, IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_QP_EX_WITH_SEND_WITH_INV,
     IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE, IBV_WR_BIND_MW,
     IBV_WR_LOCAL_INV, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND,
-    IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_send_wr,
+    IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV, ibv_mw, ibv_mw_bind_info, ibv_qp_ex,
     ibv_send_wr__bindgen_ty_2__bindgen_ty_1 as Rdma,
     ibv_send_wr__bindgen_ty_2__bindgen_ty_2 as Atomic,
     ibv_send_wr__bindgen_ty_4__bindgen_ty_1 as Bind, ibv_wr_opcode,
@@ -24,12 +24,13 @@ use rdma_core_sys::{
 
 use super::go_on;
 use crate::boundary::guard;
+use crate::draft::Staged;
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
 use crate::qp::Qp;
 use crate::wr::Beyond;
 
-/// Begins a work request of one of `ops`, to which `wr` adds what belongs to the operation.
+/// Begins a work request of one of `ops`, to which `own` adds what belongs to the operation.
 ///
 /// # Safety
 ///
@@ -39,7 +40,7 @@ unsafe fn build<D: Driver>(
     op: u32,
     opcode: ibv_wr_opcode,
     takes_data: bool,
-    wr: impl FnOnce(&mut ibv_send_wr) -> Result<Option<Beyond>>,
+    own: impl FnOnce(&mut Staged) -> Result<()>,
 ) {
     // SAFETY: the caller's QP.
     let Some(ours) = (unsafe { Qp::<D>::of(qp.cast()) }) else {
@@ -53,30 +54,23 @@ unsafe fn build<D: Driver>(
             }
             // SAFETY: the application sets these members before it calls, in the same thread.
             let (wr_id, send_flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
-            let mut request = ibv_send_wr {
-                wr_id,
-                opcode,
-                send_flags,
-                ..Default::default()
-            };
-            let beyond = wr(&mut request)?;
-            staging.begin(request, beyond, takes_data)
+            own(staging.begin(wr_id, opcode, send_flags, takes_data)?)
         })
     });
 }
 
 pub(super) unsafe extern "C" fn send<D: Driver>(qp: *mut ibv_qp_ex) {
     // SAFETY: the caller's QP.
-    unsafe { build::<D>(qp, IBV_QP_EX_WITH_SEND, IBV_WR_SEND, true, |_| Ok(None)) }
+    unsafe { build::<D>(qp, IBV_QP_EX_WITH_SEND, IBV_WR_SEND, true, |_| Ok(())) }
 }
 
 pub(super) unsafe extern "C" fn send_imm<D: Driver>(qp: *mut ibv_qp_ex, imm_data: u32) {
     let op = IBV_QP_EX_WITH_SEND_WITH_IMM;
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, op, IBV_WR_SEND_WITH_IMM, true, |wr| {
-            wr.__bindgen_anon_1.imm_data = imm_data;
-            Ok(None)
+        build::<D>(qp, op, IBV_WR_SEND_WITH_IMM, true, |staged| {
+            staged.own().__bindgen_anon_1.imm_data = imm_data;
+            Ok(())
         });
     }
 }
@@ -85,9 +79,9 @@ pub(super) unsafe extern "C" fn send_inv<D: Driver>(qp: *mut ibv_qp_ex, invalida
     let op = IBV_QP_EX_WITH_SEND_WITH_INV;
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, op, IBV_WR_SEND_WITH_INV, true, |wr| {
-            wr.__bindgen_anon_1.invalidate_rkey = invalidate_rkey;
-            Ok(None)
+        build::<D>(qp, op, IBV_WR_SEND_WITH_INV, true, |staged| {
+            staged.own().__bindgen_anon_1.invalidate_rkey = invalidate_rkey;
+            Ok(())
         });
     }
 }
@@ -115,9 +109,9 @@ pub(super) unsafe extern "C" fn rdma_write<D: Driver>(
             IBV_QP_EX_WITH_RDMA_WRITE,
             IBV_WR_RDMA_WRITE,
             true,
-            |wr| {
-                wr.wr.rdma = Rdma { remote_addr, rkey };
-                Ok(None)
+            |staged| {
+                staged.own().wr.rdma = Rdma { remote_addr, rkey };
+                Ok(())
             },
         );
     }
@@ -132,10 +126,10 @@ pub(super) unsafe extern "C" fn rdma_write_imm<D: Driver>(
     let op = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, op, IBV_WR_RDMA_WRITE_WITH_IMM, true, |wr| {
-            wr.wr.rdma = Rdma { remote_addr, rkey };
-            wr.__bindgen_anon_1.imm_data = imm_data;
-            Ok(None)
+        build::<D>(qp, op, IBV_WR_RDMA_WRITE_WITH_IMM, true, |staged| {
+            staged.own().wr.rdma = Rdma { remote_addr, rkey };
+            staged.own().__bindgen_anon_1.imm_data = imm_data;
+            Ok(())
         });
     }
 }
@@ -147,10 +141,16 @@ pub(super) unsafe extern "C" fn rdma_read<D: Driver>(
 ) {
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, IBV_QP_EX_WITH_RDMA_READ, IBV_WR_RDMA_READ, true, |wr| {
-            wr.wr.rdma = Rdma { remote_addr, rkey };
-            Ok(None)
-        });
+        build::<D>(
+            qp,
+            IBV_QP_EX_WITH_RDMA_READ,
+            IBV_WR_RDMA_READ,
+            true,
+            |staged| {
+                staged.own().wr.rdma = Rdma { remote_addr, rkey };
+                Ok(())
+            },
+        );
     }
 }
 
@@ -164,14 +164,14 @@ pub(super) unsafe extern "C" fn atomic_cmp_swp<D: Driver>(
     let op = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, op, IBV_WR_ATOMIC_CMP_AND_SWP, true, |wr| {
-            wr.wr.atomic = Atomic {
+        build::<D>(qp, op, IBV_WR_ATOMIC_CMP_AND_SWP, true, |staged| {
+            staged.own().wr.atomic = Atomic {
                 remote_addr,
                 compare_add: compare,
                 swap,
                 rkey,
             };
-            Ok(None)
+            Ok(())
         });
     }
 }
@@ -185,14 +185,14 @@ pub(super) unsafe extern "C" fn atomic_fetch_add<D: Driver>(
     let op = IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, op, IBV_WR_ATOMIC_FETCH_AND_ADD, true, |wr| {
-            wr.wr.atomic = Atomic {
+        build::<D>(qp, op, IBV_WR_ATOMIC_FETCH_AND_ADD, true, |staged| {
+            staged.own().wr.atomic = Atomic {
                 remote_addr,
                 compare_add: add,
                 swap: 0,
                 rkey,
             };
-            Ok(None)
+            Ok(())
         });
     }
 }
@@ -210,14 +210,15 @@ pub(super) unsafe extern "C" fn atomic_write<D: Driver>(
             IBV_QP_EX_WITH_ATOMIC_WRITE,
             IBV_WR_ATOMIC_WRITE,
             false,
-            |wr| {
-                wr.wr.rdma = Rdma { remote_addr, rkey };
+            |staged| {
+                staged.own().wr.rdma = Rdma { remote_addr, rkey };
                 if value.is_null() || !remote_addr.is_multiple_of(8) {
                     return Err(Errno::EINVAL);
                 }
                 // SAFETY: the caller has 8 bytes there, not NULL.
                 let value = value.cast::<[u8; 8]>().read_unaligned();
-                Ok(Some(Beyond::AtomicWrite(value)))
+                staged.is_beyond(Beyond::AtomicWrite(value));
+                Ok(())
             },
         );
     }
@@ -233,13 +234,14 @@ pub(super) unsafe extern "C" fn flush<D: Driver>(
 ) {
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, QP_EX_WITH_FLUSH, WR_FLUSH, false, |wr| {
-            wr.wr.rdma = Rdma { remote_addr, rkey };
-            Ok(Some(Beyond::Flush {
+        build::<D>(qp, QP_EX_WITH_FLUSH, WR_FLUSH, false, |staged| {
+            staged.own().wr.rdma = Rdma { remote_addr, rkey };
+            staged.is_beyond(Beyond::Flush {
                 length: u32::try_from(length).map_err(|_| Errno::EINVAL)?,
                 placement,
                 selectivity,
-            }))
+            });
+            Ok(())
         });
     }
 }
@@ -252,9 +254,9 @@ pub(super) unsafe extern "C" fn local_inv<D: Driver>(qp: *mut ibv_qp_ex, invalid
             IBV_QP_EX_WITH_LOCAL_INV,
             IBV_WR_LOCAL_INV,
             false,
-            |wr| {
-                wr.__bindgen_anon_1.invalidate_rkey = invalidate_rkey;
-                Ok(None)
+            |staged| {
+                staged.own().__bindgen_anon_1.invalidate_rkey = invalidate_rkey;
+                Ok(())
             },
         );
     }
@@ -268,15 +270,21 @@ pub(super) unsafe extern "C" fn bind_mw<D: Driver>(
 ) {
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, IBV_QP_EX_WITH_BIND_MW, IBV_WR_BIND_MW, false, |wr| {
-            // SAFETY: NULL or the caller's.
-            let bind_info = *bind_info.as_ref().ok_or(Errno::EINVAL)?;
-            wr.__bindgen_anon_2.bind_mw = Bind {
-                mw,
-                rkey,
-                bind_info,
-            };
-            Ok(None)
-        });
+        build::<D>(
+            qp,
+            IBV_QP_EX_WITH_BIND_MW,
+            IBV_WR_BIND_MW,
+            false,
+            |staged| {
+                // SAFETY: NULL or the caller's.
+                let bind_info = *bind_info.as_ref().ok_or(Errno::EINVAL)?;
+                staged.own().__bindgen_anon_2.bind_mw = Bind {
+                    mw,
+                    rkey,
+                    bind_info,
+                };
+                Ok(())
+            },
+        );
     }
 }

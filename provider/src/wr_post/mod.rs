@@ -89,14 +89,14 @@ unsafe extern "C" fn complete<D: Driver>(qp: *mut ibv_qp_ex) -> c_int {
         // SAFETY: the caller's QP.
         let qp = unsafe { Qp::<D>::of(qp.cast()) }.ok_or(Errno::EINVAL)?;
         let draft = qp.draft.as_ref().ok_or(Errno::EINVAL)?;
-        draft.end(|list| {
-            if list.head().is_null() {
+        draft.end(|all| {
+            if all.is_empty() {
                 return Ok(());
             }
             if qp.is_before_rts() {
                 return Err(Errno::EINVAL);
             }
-            qp.pair.post_whole(list)
+            qp.pair.post_whole(all)
         })
     })
 }

@@ -26,7 +26,7 @@ pub(super) unsafe extern "C" fn set_sge<D: Driver>(
 ) {
     let sge = ibv_sge { addr, length, lkey };
     // SAFETY: the caller's QP.
-    unsafe { go_on::<D>(qp, |staging| staging.set_sges(&[sge])) }
+    unsafe { go_on::<D>(qp, |staging| staging.set_sge(sge)) }
 }
 
 pub(super) unsafe extern "C" fn set_sge_list<D: Driver>(
