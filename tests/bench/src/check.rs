@@ -12,14 +12,14 @@ use crate::rows::{SUMS, sum};
 /// How many instructions a work request may take, posted and polled, for each of the stock provider's: rxe, siw. A
 /// few more than it does (`docs/performance.md`), so that what makes it slower is noticed.
 const LIMITS: [(f64, f64); SUMS.len()] = [
-    (1.02, 1.55),
-    (1.03, 1.57),
-    (0.98, 1.77),
-    (1.55, 2.85),
-    (4.15, f64::INFINITY),
-    (1.60, 1.78),
-    (1.75, 2.33),
-    (2.48, 3.15),
+    (0.91, 1.08),
+    (0.92, 1.16),
+    (0.92, 1.62),
+    (1.26, 2.10),
+    (3.00, f64::INFINITY),
+    (1.55, 1.63),
+    (1.72, 2.35),
+    (2.25, 2.85),
 ];
 
 /// Instructions for each receive that is flushed: as many for 256 as for 4096.
