@@ -40,8 +40,8 @@ impl Staged {
         &mut self.wr
     }
 
-    /// Makes it an operation that `struct ibv_send_wr` cannot say.
-    pub(crate) fn is_beyond(&mut self, beyond: Beyond) {
+    /// Has it be an operation that `struct ibv_send_wr` does not have.
+    pub(crate) fn go_beyond(&mut self, beyond: Beyond) {
         self.beyond = Some(beyond);
     }
 }

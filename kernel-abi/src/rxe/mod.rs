@@ -24,8 +24,8 @@ pub use response::{
     CreateAhResp, CreateCqResp, CreateQpResp, CreateSrqResp, MmapInfo, ModifySrqCmd, ResizeCqResp,
 };
 pub use send::{
-    AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SEND_WR_UNION_SIZE, SendHead, SendStart, SendWqe,
-    SendWr, Sge, UdWr, wqe_state,
+    AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SEND_WR_UNION_SIZE, SendHead, SendWqe, SendWr, Sge,
+    UdWr, wqe_state,
 };
 
 /// Version that the driver reports in `abi_version` (`RXE_UVERBS_ABI_VERSION`,

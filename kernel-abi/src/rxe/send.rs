@@ -251,25 +251,11 @@ assert_layout!(SendHead, size 24, align 8, {
 });
 const _: () = assert!(size_of::<SendHead>() == offset_of!(SendWr, wr));
 
-/// What stands behind the union of a [`SendWqe`]: where the kernel starts from. It writes itself what follows
-/// before it reads it, up to `has_rd_atomic` (linux 6.1, 6.12 `rxe_req.c: req_next_wqe, update_wqe_psn`).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[repr(C)]
-#[derive(FromBytes, Immutable, IntoBytes, KnownLayout)]
-pub struct SendStart {
-    /// As [`SendWqe::status`].
-    pub status: u32,
-    /// As [`SendWqe::state`].
-    pub state: u32,
-    /// As [`SendWqe::iova`].
-    pub iova: u64,
-}
-
-assert_layout!(SendStart, size 16, align 8, { status: 0, state: 4, iova: 8 });
+// Status and state are one aligned word.
 const _: () = {
-    let start = SendWqe::<RdmaWr>::STATUS_OFFSET;
-    assert!(offset_of!(SendWqe, state) == start.wrapping_add(offset_of!(SendStart, state)));
-    assert!(offset_of!(SendWqe, iova) == start.wrapping_add(offset_of!(SendStart, iova)));
+    let status = SendWqe::<RdmaWr>::STATUS_OFFSET;
+    assert!(status.is_multiple_of(8));
+    assert!(SendWqe::<RdmaWr>::STATE_OFFSET == status.wrapping_add(4));
 };
 
 impl<W> SendWqe<W> {
@@ -279,6 +265,8 @@ impl<W> SendWqe<W> {
     pub const UNION_OFFSET: usize = size_of::<SendHead>();
     /// Offset of [`state`](Self::state).
     pub const STATE_OFFSET: usize = offset_of!(SendWqe, state);
+    /// Offset of [`iova`](Self::iova).
+    pub const IOVA_OFFSET: usize = offset_of!(SendWqe, iova);
     /// Offset of [`has_rd_atomic`](Self::has_rd_atomic).
     pub const HAS_RD_ATOMIC_OFFSET: usize = offset_of!(SendWqe, has_rd_atomic);
     /// Offset of [`dma`](Self::dma).

@@ -6,6 +6,9 @@
 //! empty, so that equal indices mean an empty ring. The kernel keeps its own copy of the index it
 //! owns and trusts only the other one.
 
+mod open;
+mod word;
+
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -18,6 +21,9 @@ use super::atomic::AtomicU32;
 use super::map::Mapping;
 use super::order;
 use crate::errno::{Errno, Result};
+
+pub(crate) use open::{OpenSlot, OpenSlots};
+pub(crate) use word::Word;
 
 /// A mapped ring whose slots begin with a `T`.
 ///
@@ -193,11 +199,9 @@ impl<T: Copy + FromBytes> IndexRing<T> {
         self.len() == self.mask
     }
 
-    /// The 32 bits that are `AT` bytes into a slot, which the kernel may be writing.
+    /// The word that is `AT` bytes into a slot, which the kernel may be writing.
     pub(crate) fn word<const AT: usize>(&self, index: u32) -> Word {
-        const { assert!(AT.is_multiple_of(4) && AT + 4 <= size_of::<T>()) };
-        // Aligned: slots are at multiples of their size, a power of two.
-        Word(self.slot(index).wrapping_add(AT).cast())
+        Word::of::<T, AT>(self.slot(index))
     }
 
     fn producer_word(&self) -> &AtomicU32 {
@@ -208,123 +212,6 @@ impl<T: Copy + FromBytes> IndexRing<T> {
     fn consumer_word(&self) -> &AtomicU32 {
         // SAFETY: as in `producer_word`.
         unsafe { AtomicU32::from_ptr(self.consumer) }
-    }
-}
-
-/// A word of a slot, which the kernel may be writing.
-///
-/// # Invariants
-///
-/// It is inside the mapping of a ring, and aligned.
-#[derive(Debug)]
-pub(crate) struct Word(*const u32);
-
-impl Word {
-    /// Reads it.
-    ///
-    /// # Safety
-    ///
-    /// The ring is still mapped.
-    pub(crate) unsafe fn read(&self) -> u32 {
-        // SAFETY: see the invariant; the kernel, and who posts meanwhile, write the word as a whole.
-        unsafe { self.0.read_volatile() }
-    }
-}
-
-/// Slots that are ours to be written, one after the other, until they are published.
-///
-/// # Invariants
-///
-/// `at` points to a slot of `ring`.
-#[derive(Debug)]
-pub(crate) struct OpenSlots<'r, T> {
-    at: *mut u8,
-    ring: &'r mut IndexRing<T>,
-}
-
-impl<T> OpenSlots<'_, T> {
-    /// The slot that is to be written.
-    #[inline(always)]
-    pub(crate) fn slot(&mut self) -> OpenSlot<'_, T> {
-        OpenSlot {
-            at: self.at,
-            tail: self.ring.tail,
-            _ring: PhantomData,
-        }
-    }
-
-    /// Goes on to the slot behind it.
-    #[inline(always)]
-    pub(crate) fn pass(&mut self) {
-        self.at = self.at.wrapping_add(self.ring.size);
-        if self.at == self.ring.end {
-            self.at = self.ring.slots;
-        }
-    }
-}
-
-/// A slot that is ours to be written, in any order, until it is published.
-///
-/// # Invariants
-///
-/// `at` points to a `T` in the mapping and `tail` bytes behind it.
-#[derive(Debug)]
-pub(crate) struct OpenSlot<'r, T> {
-    at: *mut u8,
-    tail: usize,
-    _ring: PhantomData<&'r mut IndexRing<T>>,
-}
-
-impl<T> OpenSlot<'_, T> {
-    /// Writes the part of its head that is `AT` bytes into it.
-    #[inline(always)]
-    pub(crate) fn write_part<const AT: usize, V: Copy>(&mut self, value: V) {
-        const { assert!(AT + size_of::<V>() <= size_of::<T>()) };
-        // SAFETY: inside a `T` in the mapping (invariant).
-        unsafe { self.at.wrapping_add(AT).cast::<V>().write_unaligned(value) };
-    }
-
-    /// Writes a list behind its head, as far as `each` finds nothing wrong with an entry.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if the list does not fit; what `each` says.
-    #[inline(always)]
-    pub(crate) fn write_list<V: Copy>(
-        &mut self,
-        list: &[V],
-        mut each: impl FnMut(&V) -> Result<()>,
-    ) -> Result<()> {
-        if size_of_val(list) > self.tail {
-            return Err(Errno::EINVAL);
-        }
-        let mut to = self.at.wrapping_add(size_of::<T>()).cast::<V>();
-        for value in list {
-            each(value)?;
-            // SAFETY: the list ends inside the tail (just checked), which is in the mapping (invariant).
-            unsafe { to.write_unaligned(*value) };
-            to = to.wrapping_add(1);
-        }
-        Ok(())
-    }
-
-    /// Writes `bytes` behind its head, `at` bytes into the tail.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if they do not fit; nothing is written then.
-    pub(crate) fn write_tail(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
-        if at
-            .checked_add(bytes.len())
-            .is_none_or(|end| end > self.tail)
-        {
-            return Err(Errno::EINVAL);
-        }
-        let to = self.at.wrapping_add(size_of::<T>()).wrapping_add(at);
-        // SAFETY: `at + len` is inside the tail (just checked), which is in the mapping (invariant). The
-        // caller's memory is not the mapping, to which no reference exists.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@
 //! # Ordering
 //!
 //! Atomics order us against the kernel. Threads of this process are ordered by the lock of the
-//! queue, which every caller holds.
+//! queue, which every caller holds but for the look at a WQE's state behind a doorbell.
 //!
 //! | word | writer | we | kernel (linux 6.1, 6.12) | carries |
 //! |---|---|---|---|---|
@@ -18,6 +18,7 @@
 //! | rxe SQ, RQ, SRQ `consumer_index` | kernel | load Acquire | `queue_advance_consumer`: store release | the slot is free |
 //! | rxe CQ `producer_index` | kernel | load Acquire | `queue_advance_producer`: store release | the CQE |
 //! | rxe CQ `consumer_index` | us | store Release | `queue_get_consumer`: load acquire | the slot is free |
+//! | rxe WQE `state` | both | store 0, load, Relaxed | plain stores | how far the kernel is; nothing else |
 //! | siw SQE, RQE `flags` | both | store Release of VALID, load Acquire of 0 | `READ_ONCE`; `smp_store_mb(flags, 0)` | the WQE; the slot is free |
 //! | siw SQE, RQE `flags` of the mark | both | compare and swap for VALID, SeqCst | `READ_ONCE` when it flushes; `smp_store_mb(flags, 0)` | the WQE; that the kernel has not flushed |
 //! | siw CQE `flags` | both | load Acquire of VALID, store Release of 0 | `WRITE_ONCE(flags, VALID)` | the CQE; the slot is free |
@@ -35,5 +36,7 @@ pub(crate) mod valid_cq;
 
 /// The atomics that [`order`] uses.
 mod atomic {
-    pub(super) use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
+    pub(super) use std::sync::atomic::{
+        AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
+    };
 }

@@ -5,7 +5,7 @@
 //! The model tests (`tests/model`) run these very functions against the kernel's side of each
 //! protocol, in all interleavings; `atomic` is the standard library's here and loom's there.
 
-use super::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
+use super::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// rxe: the index that the kernel owns.
 ///
@@ -21,6 +21,21 @@ pub(super) fn kernel_index(word: &AtomicU32) -> u32 {
 /// `queue_get_consumer`): our WQEs before it are complete, our copies of the CQEs before it made.
 pub(super) fn publish_index(word: &AtomicU32, index: u32) {
     word.store(index, Ordering::Release);
+}
+
+/// rxe: how far the kernel is with a WQE.
+///
+/// Relaxed: nothing else is read on the strength of it. The look is not under the lock of the queue, so that the
+/// partner may also be who has the WQE's place by now.
+pub(super) fn wqe_state(word: &AtomicU64) -> u64 {
+    word.load(Ordering::Relaxed)
+}
+
+/// rxe: that the kernel has not begun with a WQE.
+///
+/// Relaxed: [`publish_index`] hands it over, as all of the WQE.
+pub(super) fn reset_wqe_state(word: &AtomicU64) {
+    word.store(0, Ordering::Relaxed);
 }
 
 /// siw: hands a work queue entry to the kernel.

@@ -3,6 +3,7 @@
 //! Soft-RoCE: `drivers/infiniband/sw/rxe`, user ABI `rdma/rdma_user_rxe.h`.
 
 mod cqe;
+mod operations;
 mod recv;
 mod send;
 mod wqe;

@@ -8,7 +8,8 @@ use std::slice;
 use kernel_abi::rxe::{DmaInfo, MmapInfo, RdmaWr, SendHead, SendWqe, Sge, wqe_state};
 use rdma_core_sys::{IBV_SEND_SIGNALED, IBV_WR_SEND, ibv_qp_cap, ibv_qp_type, ibv_sge};
 
-use super::wqe::{Terms, operations, write_parts};
+use super::operations::operations;
+use super::wqe::{Terms, write_parts};
 use crate::driver::{OpenSends, Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::Posted;
@@ -60,7 +61,7 @@ impl Sends {
     /// What the kernel says of the WQE that `name` names.
     fn state(&self, name: u32) -> u32 {
         // SAFETY: the ring is mapped.
-        unsafe { self.watch(name).read() }
+        unsafe { self.watch(name).state() }
     }
 }
 
@@ -171,13 +172,13 @@ impl SendRing for Sends {
 
     #[inline(always)]
     fn watch(&self, name: u32) -> Word {
-        self.ring.word::<{ SendWqe::<RdmaWr>::STATE_OFFSET }>(name)
+        self.ring.word::<{ SendWqe::<RdmaWr>::STATUS_OFFSET }>(name)
     }
 
     #[inline(always)]
     unsafe fn is_under_way(watch: Word) -> bool {
         // SAFETY: the caller's promise.
-        let state = unsafe { watch.read() };
+        let state = unsafe { watch.state() };
         state != wqe_state::POSTED && state != wqe_state::ERROR
     }
 

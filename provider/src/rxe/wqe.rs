@@ -5,119 +5,16 @@
 use std::mem::offset_of;
 use std::ptr;
 
-use kernel_abi::rxe::{
-    AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SendHead, SendStart, SendWqe, UdWr,
-};
-use rdma_core_sys::provider::WC_FLUSH;
-use rdma_core_sys::{
-    IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_ATOMIC_WRITE,
-    IBV_WC_BIND_MW, IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_LOCAL_INV, IBV_WC_RDMA_READ,
-    IBV_WC_RDMA_WRITE, IBV_WC_SEND, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
-    IBV_WR_BIND_MW, IBV_WR_LOCAL_INV, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
-    IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV,
-    ibv_qp_type, ibv_send_wr, ibv_sge,
-};
+use kernel_abi::rxe::{AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SendHead, SendWqe, UdWr};
+use rdma_core_sys::{IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WR_RDMA_READ, ibv_send_wr, ibv_sge};
 
+use super::operations::{Operation, Operations, Own};
 use super::send::write_sges;
 use crate::ah::Ah;
 use crate::errno::{Errno, Result};
-use crate::ledger::{Posted, small};
+use crate::ledger::Posted;
 use crate::ring::index::{OpenSlot, OpenSlots};
 use crate::wr::{Beyond, SendRequest, inline_bytes, message_len, sges};
-
-/// What an operation has of its own in its WQE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Own {
-    Nothing,
-    /// `wr.rdma`.
-    Target,
-    Atomic,
-    Receiver,
-    Window,
-}
-
-/// An operation that a QP has.
-#[derive(Debug, Clone, Copy)]
-struct Operation {
-    /// `enum ibv_wc_opcode` of its completion.
-    completion: u8,
-    own: Own,
-}
-
-/// The operations that QPs of one type have, by `enum ibv_wr_opcode`.
-#[derive(Debug)]
-pub(super) struct Operations {
-    /// Also those that `ibv_post_send`(3) does not have.
-    is_reliable: bool,
-    by_opcode: [Option<Operation>; 16],
-}
-
-/// What QPs of this type have (linux 6.1, 6.12 `rxe_opcode.c: rxe_wr_opcode_info`).
-pub(super) fn operations(qp_type: ibv_qp_type) -> &'static Operations {
-    const NONE: Operations = Operations {
-        is_reliable: false,
-        by_opcode: [None; 16],
-    };
-    const DATAGRAM: Operations = NONE.with(IBV_WR_SEND, IBV_WC_SEND, Own::Receiver).with(
-        IBV_WR_SEND_WITH_IMM,
-        IBV_WC_SEND,
-        Own::Receiver,
-    );
-    const CONNECTED: Operations = NONE
-        .with(IBV_WR_SEND, IBV_WC_SEND, Own::Nothing)
-        .with(IBV_WR_SEND_WITH_IMM, IBV_WC_SEND, Own::Nothing)
-        .with(IBV_WR_SEND_WITH_INV, IBV_WC_SEND, Own::Nothing)
-        .with(IBV_WR_RDMA_WRITE, IBV_WC_RDMA_WRITE, Own::Target)
-        .with(IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WC_RDMA_WRITE, Own::Target)
-        .with(IBV_WR_BIND_MW, IBV_WC_BIND_MW, Own::Window);
-    const RELIABLE: Operations = Operations {
-        is_reliable: true,
-        ..CONNECTED
-            .with(IBV_WR_RDMA_READ, IBV_WC_RDMA_READ, Own::Target)
-            .with(IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WC_COMP_SWAP, Own::Atomic)
-            .with(IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_FETCH_ADD, Own::Atomic)
-            .with(IBV_WR_LOCAL_INV, IBV_WC_LOCAL_INV, Own::Nothing)
-    };
-    match qp_type {
-        IBV_QPT_RC => &RELIABLE,
-        IBV_QPT_UC => &CONNECTED,
-        IBV_QPT_UD => &DATAGRAM,
-        _ => &NONE,
-    }
-}
-
-impl Operations {
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "all opcodes are below 16; evaluated at build time"
-    )]
-    const fn with(mut self, opcode: u32, completion: u32, own: Own) -> Self {
-        self.by_opcode[opcode as usize] = Some(Operation {
-            completion: small(completion),
-            own,
-        });
-        self
-    }
-
-    #[inline(always)]
-    fn get<W: SendRequest>(&self, request: &W) -> Result<Operation> {
-        let operation = match request.beyond() {
-            None => {
-                // CAST: u32 fits usize on every target that libibverbs supports.
-                let opcode = request.wr().opcode as usize;
-                self.by_opcode.get(opcode).copied().flatten()
-            }
-            Some(beyond) => self.is_reliable.then_some(Operation {
-                completion: small(match beyond {
-                    Beyond::AtomicWrite(_) => IBV_WC_ATOMIC_WRITE,
-                    Beyond::Flush { .. } => WC_FLUSH,
-                }),
-                own: Own::Target,
-            }),
-        };
-        operation.ok_or(Errno::EINVAL)
-    }
-}
 
 /// What a QP takes.
 #[derive(Debug)]
@@ -220,13 +117,17 @@ impl Terms {
         wr: &ibv_send_wr,
         sges: &[ibv_sge],
     ) -> Result<u32> {
-        let length = message_len(sges)?;
+        let mut length = 0_u32;
         self.check_inline(wr, length)?;
-        let mut at = 0_usize;
         for sge in sges {
             let bytes = inline_bytes(sge)?;
+            // CAST: u32 fits usize on every target that libibverbs supports.
+            let at = length as usize;
+            let behind = length.checked_add(sge.length);
+            length = behind
+                .filter(|behind| *behind <= self.max_inline)
+                .ok_or(Errno::EINVAL)?;
             slot.write_tail(at, bytes)?;
-            at = at.saturating_add(bytes.len());
         }
         Ok(length)
     }
@@ -323,11 +224,8 @@ pub(super) fn write_parts(
     dma: DmaInfo,
 ) {
     slot.write_part::<0, _>(head);
-    let start = SendStart {
-        iova,
-        ..SendStart::default()
-    };
-    slot.write_part::<{ SendWqe::<RdmaWr>::STATUS_OFFSET }, _>(start);
+    slot.reset_word::<{ SendWqe::<RdmaWr>::STATUS_OFFSET }>();
+    slot.write_part::<{ SendWqe::<RdmaWr>::IOVA_OFFSET }, _>(iova);
     slot.write_part::<{ SendWqe::<RdmaWr>::HAS_RD_ATOMIC_OFFSET }, _>(0_u32);
     slot.write_part::<{ SendWqe::<RdmaWr>::DMA_OFFSET }, _>(dma);
 }

@@ -3,6 +3,7 @@
 //! Soft-iWARP: `drivers/infiniband/sw/siw`, user ABI `rdma/siw-abi.h`.
 
 mod cqe;
+mod operation;
 mod recv;
 mod send;
 

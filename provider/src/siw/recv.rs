@@ -6,12 +6,12 @@ use std::mem::offset_of;
 use std::os::fd::RawFd;
 
 use kernel_abi::siw::Rqe;
-use rdma_core_sys::ibv_recv_wr;
+use rdma_core_sys::{ibv_recv_wr, ibv_sge};
 
 use super::send::{MAX_SGE, write_sges};
 use crate::driver::{OpenRecvs, RecvRing, SrqResize};
 use crate::errno::{Errno, Result};
-use crate::ring::valid::{OpenEntries, ValidRing};
+use crate::ring::valid::{OpenEntries, OpenEntry, ValidRing};
 use crate::wr::{message_len, sges};
 
 /// A mapped RQ or SRQ.
@@ -59,7 +59,7 @@ impl OpenRecvs for Open<'_> {
                 rqe.write_part::<{ offset_of!(Rqe, sge) }, _>(*only);
                 1
             }
-            _ => write_sges::<{ offset_of!(Rqe, sge) }, _>(rqe.reborrow(), sges)?.0,
+            _ => write_scatter_list(rqe.reborrow(), sges)?,
         };
         rqe.write_part::<0, _>(cookie);
         rqe.write_part::<{ offset_of!(Rqe, num_sge) }, _>(num_sge);
@@ -71,6 +71,19 @@ impl OpenRecvs for Open<'_> {
         self.rqes.pass();
         Ok(())
     }
+}
+
+/// Writes a scatter list, leaving out empty entries; `num_sge`.
+///
+/// # Errors
+///
+/// `EINVAL` if the length does not fit 32 bits.
+// Cold: the registers are for the lists that need no loop.
+#[cold]
+#[inline(never)]
+fn write_scatter_list(rqe: OpenEntry<'_, Rqe>, sges: &[ibv_sge]) -> Result<u8> {
+    let (count, _) = write_sges::<{ offset_of!(Rqe, sge) }, _>(rqe, sges)?;
+    Ok(count)
 }
 
 impl RecvRing for Recvs {

@@ -217,7 +217,7 @@ pub(super) unsafe extern "C" fn atomic_write<D: Driver>(
                 }
                 // SAFETY: the caller has 8 bytes there, not NULL.
                 let value = value.cast::<[u8; 8]>().read_unaligned();
-                staged.is_beyond(Beyond::AtomicWrite(value));
+                staged.go_beyond(Beyond::AtomicWrite(value));
                 Ok(())
             },
         );
@@ -236,7 +236,7 @@ pub(super) unsafe extern "C" fn flush<D: Driver>(
     unsafe {
         build::<D>(qp, QP_EX_WITH_FLUSH, WR_FLUSH, false, |staged| {
             staged.own().wr.rdma = Rdma { remote_addr, rkey };
-            staged.is_beyond(Beyond::Flush {
+            staged.go_beyond(Beyond::Flush {
                 length: u32::try_from(length).map_err(|_| Errno::EINVAL)?,
                 placement,
                 selectivity,

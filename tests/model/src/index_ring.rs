@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::atomic::{AtomicU32, Ordering};
+use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::order;
 
 const SLOTS: u32 = 2;
@@ -110,5 +110,32 @@ fn a_cqe_is_torn_without_acquire() {
 fn a_cqe_is_overwritten_without_release() {
     poll(order::kernel_index, |word, index| {
         word.store(index, Ordering::Relaxed);
+    });
+}
+
+/// The kernel begins with what was published; who looks at a WQE's state, without the lock of the queue, sees what
+/// it was or is, also when somebody else posts in its place meanwhile.
+#[test]
+fn a_state_is_one_that_the_wqe_had() {
+    const BEGUN: u64 = 1 << 32;
+    loom::model(|| {
+        let shared = Arc::new((AtomicU32::new(0), AtomicU64::new(0)));
+        let threads = [Arc::clone(&shared), Arc::clone(&shared)];
+        let [kernel, other] = threads;
+        order::reset_wqe_state(&shared.1);
+        order::publish_index(&shared.0, 1);
+        let kernel = thread::spawn(move || {
+            if kernel.0.load(Ordering::Acquire) > 0 {
+                kernel.1.store(BEGUN, Ordering::Relaxed);
+            }
+        });
+        let other = thread::spawn(move || {
+            if order::wqe_state(&other.1) == BEGUN {
+                order::reset_wqe_state(&other.1);
+            }
+        });
+        assert!([0, BEGUN].contains(&order::wqe_state(&shared.1)));
+        kernel.join().unwrap();
+        other.join().unwrap();
     });
 }

@@ -15,7 +15,9 @@
 
 mod atomic {
     pub(crate) use loom::hint::spin_loop;
-    pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{
+        AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
+    };
 }
 
 #[path = "../../../provider/src/ring/order.rs"]
