@@ -12,13 +12,13 @@ use crate::rows::{SUMS, sum};
 /// How many instructions a work request may take, posted and polled, for each of the stock provider's: rxe, siw. A
 /// few more than it does (`docs/performance.md`), so that what makes it slower is noticed.
 const LIMITS: [(f64, f64); SUMS.len()] = [
-    (0.91, 1.08),
-    (0.92, 1.16),
-    (0.92, 1.62),
-    (1.26, 2.10),
+    (0.89, 1.10),
+    (0.90, 1.17),
+    (0.92, 1.60),
+    (1.26, 2.07),
     (3.00, f64::INFINITY),
-    (1.55, 1.63),
-    (1.72, 2.35),
+    (1.55, 1.60),
+    (1.72, 2.33),
     (2.25, 2.85),
 ];
 
