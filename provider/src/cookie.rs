@@ -112,6 +112,11 @@ impl Cookie {
         raw >> QUEUE_SHIFT == u64::from(queue as u8)
     }
 
+    /// Whether it is of a queue that one QP has for itself.
+    pub(crate) fn is_of_own_queue(&self) -> bool {
+        self.queue != Queue::Shared
+    }
+
     /// The entry that a cookie names.
     pub(crate) fn entry(raw: u64) -> u32 {
         let [a, b, c, d, ..] = raw.to_le_bytes();

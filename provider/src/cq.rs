@@ -26,6 +26,7 @@ use crate::object;
 use crate::overrun::room;
 use crate::pd::Domain;
 use crate::queue_pair::QueuePair;
+use crate::read_ahead::ReadAhead;
 use crate::start_poll::Batch;
 
 /// A CQ: libibverbs' half, then ours.
@@ -58,6 +59,8 @@ pub(crate) struct Completions<D: Driver> {
     pub(crate) moved: Option<D::CqAnswer>,
     /// The ring was, before the kernel moved to the one that is there now.
     pub(crate) left_full: bool,
+    /// What a batch has polled and the application has not come to: it comes before all else.
+    pub(crate) ahead: ReadAhead,
     /// Queues that have completions due which are in no ring.
     pub(crate) due: Vec<Due>,
     /// Queues of dead QPs that are not settled.
@@ -214,6 +217,7 @@ impl<D: Driver> Completions<D> {
     /// Lets nothing surface of a QP whose earlier life is over, nor the unread CQEs for which `is_its`
     /// holds.
     pub(crate) fn forget(&mut self, id: OwnerId, is_its: impl FnMut(u64, u32) -> bool) {
+        self.ahead.forget(id);
         self.due.retain(|due| due.owner != id);
         self.last_met = Met::nobody();
         if self.belled == Some(id) {
@@ -319,6 +323,7 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
                 ring,
                 moved: None,
                 left_full: false,
+                ahead: ReadAhead::default(),
                 due: Vec::new(),
                 dying: Vec::new(),
                 chores: Vec::new(),

@@ -105,8 +105,12 @@ unsafe fn domain(
 pub(crate) unsafe fn extend<D: Driver>(cq: *mut ibv_cq, wc_flags: u64, single_threaded: bool) {
     let ours = cq.cast::<Cq<D>>();
     // SAFETY: a `Cq` that nobody else uses, which begins with libibverbs' half.
-    let (batch, base) = unsafe { (&mut (*ours).batch, &mut *cq.cast::<ibv_cq_ex>()) };
+    let (batch, queue, base) = unsafe {
+        let base = &mut *cq.cast::<ibv_cq_ex>();
+        (&mut (*ours).batch, &(*ours).queue, base)
+    };
     *batch = Batch::new(wc_flags, single_threaded);
+    queue.lock().ahead.make_room();
     base.start_poll = Some(start_poll::<D>);
     base.next_poll = Some(next_poll::<D>);
     base.end_poll = Some(end_poll::<D>);

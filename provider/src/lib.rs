@@ -60,6 +60,7 @@ mod qp_state;
 mod query_rt_values;
 mod queue_pair;
 mod quick_poll;
+mod read_ahead;
 mod read_wc;
 mod register;
 mod resize_cq;

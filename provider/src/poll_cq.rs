@@ -49,10 +49,7 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
     {
         // SAFETY: the caller has room for one at least.
         let first = unsafe { &mut *wc.cast::<MaybeUninit<ibv_wc>>() };
-        return match cq
-            .queue
-            .poll_quickly(first, num_entries == 1, GiveBack::AtOnce)
-        {
+        return match cq.queue.poll_quickly(first, num_entries == 1) {
             Quick::Nothing => 0,
             Quick::One => 1,
             // SAFETY: the caller has room for `num_entries` of them there.
@@ -96,32 +93,19 @@ unsafe extern "C" fn poll_fully<D: Driver>(
 
 /// When the places of CQEs that were read go back to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GiveBack {
+enum GiveBack {
     AtOnce,
     /// When a batch ends.
     AtTheEnd,
 }
 
 impl<D: Driver> CompletionQueue<D> {
-    /// Fills `wc`, if there is a completion; whether there was. Its place goes back when the batch ends.
-    #[inline(always)]
+    /// Fills `wc`, if there is a completion; whether there was. Its place goes back when the batch ends, and more
+    /// may have been [read ahead](crate::read_ahead).
     pub(crate) fn poll_in_batch(&self, wc: &mut MaybeUninit<ibv_wc>) -> bool {
-        match self.poll_quickly(wc, true, GiveBack::AtTheEnd) {
-            Quick::Nothing => false,
-            Quick::One => true,
-            Quick::Unknown(state, filled) => self.poll_fully_in_batch(state, wc, filled),
-        }
-    }
-
-    #[inline(never)]
-    fn poll_fully_in_batch(
-        &self,
-        state: Option<MutexGuard<'_, Completions<D>>>,
-        wc: &mut MaybeUninit<ibv_wc>,
-        filled: usize,
-    ) -> bool {
-        let state = state.unwrap_or_else(|| self.lock());
-        self.poll_locked(state, slice::from_mut(wc), filled, GiveBack::AtTheEnd) > 0
+        let mut state = self.lock();
+        self.read_ahead(&mut state);
+        self.poll_locked(state, slice::from_mut(wc), 0, GiveBack::AtTheEnd) > 0
     }
 
     /// Fills `wc` as far as there are completions, in order, of a CQ that is locked; how many are filled then.
@@ -183,6 +167,9 @@ impl<D: Driver> CompletionQueue<D> {
         wc: &mut [MaybeUninit<ibv_wc>],
         mut filled: usize,
     ) -> usize {
+        if !state.ahead.is_empty() {
+            filled = state.ahead.deliver(wc, filled);
+        }
         if !state.due.is_empty() {
             filled = self.deliver_due(state, wc, filled);
         }
@@ -233,30 +220,42 @@ impl<D: Driver> CompletionQueue<D> {
         if front.is_flush {
             return self.settle_flushes(state, front.cookie, queue, wc, filled);
         }
-        let Some(pair) = self.well_known(state, front.cookie) else {
-            return filled;
-        };
         let Some(room) = wc.get_mut(filled..) else {
             return filled;
         };
-        let (ring, name) = (&mut state.ring, Cookie::entry(front.cookie));
+        filled.wrapping_add(self.settle_successes(state, front.cookie, queue, room))
+    }
+
+    /// As [`settle_run`](Self::settle_run), of successes of a QP's own queue, from the `first` on; how many.
+    #[inline(always)]
+    pub(crate) fn settle_successes(
+        &self,
+        state: &mut Completions<D>,
+        first: u64,
+        queue: Queue,
+        room: &mut [MaybeUninit<ibv_wc>],
+    ) -> usize {
+        let Some(pair) = self.well_known(state, first) else {
+            return 0;
+        };
+        let (ring, name) = (&mut state.ring, Cookie::entry(first));
         let count = if queue == Queue::Send {
             let mut send = lock(&pair.send);
             let entries = send.ledger.due_from(name);
-            let count = ring.take_run(front.cookie, entries, Entry::due_wr_id, room);
+            let count = ring.take_run(first, entries, Entry::due_wr_id, room);
             send.ledger.succeed(count);
             count
         } else {
             let Some(mut recv) = pair.own_recv() else {
-                return filled;
+                return 0;
             };
             let wr_ids = recv.ledger.due_from(name);
-            let count = ring.take_run(front.cookie, wr_ids, |wr_id| Some(*wr_id), room);
+            let count = ring.take_run(first, wr_ids, |wr_id| Some(*wr_id), room);
             recv.ledger.succeed(count);
             count
         };
         // CAST: u32 fits usize on every target that libibverbs supports.
-        filled.wrapping_add(count as usize)
+        count as usize
     }
 
     /// As [`settle_run`](Self::settle_run), of flushes.

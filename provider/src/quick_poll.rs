@@ -14,7 +14,6 @@ use crate::cookie::{Cookie, Queue};
 use crate::cq::{CompletionQueue, Completions};
 use crate::driver::{CompletionRing, Driver};
 use crate::lock::{Kept, MutexGuard};
-use crate::poll_cq::GiveBack;
 use crate::queue_pair::{QueuePair, Receiver};
 
 /// What a poll has found at first sight.
@@ -33,7 +32,6 @@ impl<D: Driver> CompletionQueue<D> {
         &self,
         wc: &mut MaybeUninit<ibv_wc>,
         is_room_for_one: bool,
-        give_back: GiveBack,
     ) -> Quick<'_, D> {
         let Some(mut state) = self.try_lock() else {
             return Quick::Unknown(None, 0);
@@ -58,9 +56,7 @@ impl<D: Driver> CompletionQueue<D> {
             return Quick::Unknown(Some(state), 0);
         };
         state.ring.take(wc, wr_id);
-        if give_back == GiveBack::AtOnce {
-            state.ring.release();
-        }
+        state.ring.release();
         if state.has_work() {
             drop(queue);
             return Quick::Unknown(Some(state), 1);
@@ -95,8 +91,8 @@ fn succeed_next<D: Driver>(pair: &QueuePair<D>, cookie: u64) -> Option<(u64, Kep
 impl<D: Driver> Completions<D> {
     /// Whether CQEs are all that a poll has to look at.
     #[inline(always)]
-    fn is_plain(&self) -> bool {
-        self.due.is_empty() && self.early.is_none()
+    pub(crate) fn is_plain(&self) -> bool {
+        self.ahead.is_empty() && self.due.is_empty() && self.early.is_none()
     }
 
     /// Whether there is nothing to do, where no CQE is.

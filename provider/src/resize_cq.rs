@@ -119,7 +119,8 @@ impl<D: Driver> Cq<D> {
 impl<D: Driver> Completions<D> {
     /// How many CQEs are the application's to be read.
     fn unread(&self) -> u32 {
-        let mut unread = u32::from(self.early.is_some());
+        let read = u32::from(self.early.is_some());
+        let mut unread = self.ahead.len().wrapping_add(read);
         for ahead in 0..self.ring.capacity() {
             let Some(cqe) = self.ring.peek(ahead) else {
                 break;

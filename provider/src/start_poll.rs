@@ -3,15 +3,14 @@
 //! `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll`: [`poll_cq`](crate::poll_cq) for one completion at a
 //! time, of which [`read_wc`](crate::read_wc) then reads the fields.
 //!
-//! What becomes of a CQE, and what of a dead QP is due, is decided where `ibv_poll_cq` does it. A
-//! completion is copied out of the ring when the application comes to it; its place goes back to the
-//! kernel when the batch ends.
+//! What becomes of a CQE, and what of a dead QP is due, is decided where `ibv_poll_cq` does it. The application comes
+//! to a copy, mostly one of several that were [read ahead](crate::read_ahead); the places of all go back to the kernel
+//! when the batch ends.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fmt;
 use std::mem::MaybeUninit;
-use std::ptr;
 
 use rdma_core_sys::{
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, ibv_cq_ex,
@@ -26,6 +25,9 @@ use crate::errno::{Errno, Result};
 use crate::query_rt_values::{raw_clock, wallclock};
 use crate::turn::Turn;
 
+const CLOCKS: u32 =
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
 /// What an extended CQ needs beside an ordinary one.
 #[derive(Default)]
 pub(crate) struct Batch {
@@ -35,6 +37,8 @@ pub(crate) struct Batch {
     single_threaded: bool,
     /// `enum ibv_create_cq_wc_flags`: what the application wants to read.
     wc_flags: u64,
+    /// A clock is among it.
+    is_timed: bool,
     /// Used by whoever has the turn.
     current: UnsafeCell<Current>,
 }
@@ -65,6 +69,7 @@ impl Batch {
         Self {
             single_threaded,
             wc_flags,
+            is_timed: wc_flags & u64::from(CLOCKS) != 0,
             ..Self::default()
         }
     }
@@ -80,6 +85,7 @@ impl Batch {
         unsafe { &*self.current.get() }
     }
 
+    #[inline(always)]
     fn begin(&self) {
         if !self.single_threaded {
             self.turn.take();
@@ -92,8 +98,23 @@ impl Batch {
         }
     }
 
-    fn wants(&self, flag: u32) -> bool {
-        self.wc_flags & u64::from(flag) != 0
+    /// Notes when the application has come to the current completion, if it wants to know.
+    #[inline(always)]
+    fn note_time(&self, current: &mut Current) {
+        if self.is_timed {
+            self.read_clocks(current);
+        }
+    }
+
+    #[inline(never)]
+    fn read_clocks(&self, current: &mut Current) {
+        let wants = |flag: u32| self.wc_flags & u64::from(flag) != 0;
+        if wants(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) {
+            current.timestamp = raw_clock();
+        }
+        if wants(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) {
+            current.wallclock_ns = wallclock();
+        }
     }
 }
 
@@ -120,7 +141,27 @@ impl<D: Driver> Cq<D> {
         }
     }
 
-    /// Comes to the next completion.
+    /// Comes to the next completion, if it was read ahead and the CQ is free; whether it has.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the turn.
+    #[inline(always)]
+    unsafe fn come_to_read_ahead(&self) -> bool {
+        let Some(mut state) = self.queue.try_lock() else {
+            return false;
+        };
+        let Some(wc) = state.ahead.next() else {
+            return false;
+        };
+        // SAFETY: the caller has the turn.
+        let current = unsafe { self.show(wc) };
+        drop(state);
+        self.batch.note_time(current);
+        true
+    }
+
+    /// Comes to the next completion, whatever it is.
     ///
     /// # Errors
     ///
@@ -130,29 +171,33 @@ impl<D: Driver> Cq<D> {
     ///
     /// The caller has the turn.
     unsafe fn come_to_next(&self) -> Result<()> {
-        // SAFETY: the caller has the turn.
-        let current = unsafe { &mut *self.batch.current.get() };
-        let wc = ptr::from_mut(&mut current.wc).cast::<MaybeUninit<ibv_wc>>();
-        // SAFETY: an `ibv_wc`, and nothing but one is written there.
-        if !self.queue.poll_in_batch(unsafe { &mut *wc }) {
+        let mut wc = MaybeUninit::uninit();
+        if !self.queue.poll_in_batch(&mut wc) {
             return Err(Errno::ENOENT);
         }
-        if self.batch.wants(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) {
-            current.timestamp = raw_clock();
-        }
-        if self
-            .batch
-            .wants(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
-        {
-            current.wallclock_ns = wallclock();
-        }
+        // SAFETY: just filled; the caller has the turn.
+        let current = unsafe { self.show(wc.assume_init_ref()) };
+        self.batch.note_time(current);
+        Ok(())
+    }
+
+    /// Lets the application read a completion; the copy that it reads.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the turn, and does not use an earlier copy.
+    #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "the turn stands for it")]
+    unsafe fn show(&self, wc: &ibv_wc) -> &mut Current {
         let base = self.base().cast::<ibv_cq_ex>();
         // SAFETY: the caller has the turn; libibverbs' half has room for an extended CQ.
         unsafe {
-            (*base).wr_id = current.wc.wr_id;
-            (*base).status = current.wc.status;
+            (*base).wr_id = wc.wr_id;
+            (*base).status = wc.status;
+            let current = &mut *self.batch.current.get();
+            current.wc = *wc;
+            current
         }
-        Ok(())
     }
 }
 
@@ -195,12 +240,27 @@ pub(crate) unsafe extern "C" fn start_poll<D: Driver>(
 ///
 /// As the man page asks: in a batch.
 pub(crate) unsafe extern "C" fn next_poll<D: Driver>(cq: *mut ibv_cq_ex) -> c_int {
-    status(|| {
-        // SAFETY: a CQ of ours.
-        let cq = unsafe { Cq::<D>::of_ex(cq) }.ok_or(Errno::EINVAL)?;
-        // SAFETY: the caller is in a batch.
-        unsafe { cq.come_to_next() }
-    })
+    // SAFETY: a CQ of ours.
+    let Some(cq) = (unsafe { Cq::<D>::of_ex(cq) }) else {
+        return Errno::EINVAL.get();
+    };
+    // SAFETY: the caller is in a batch.
+    if unsafe { cq.come_to_read_ahead() } {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { go_on(cq) }
+}
+
+/// As [`next_poll`], where nothing was read ahead. It cannot unwind: its caller has nothing to do for that.
+///
+/// # Safety
+///
+/// The caller has the turn.
+#[inline(never)]
+unsafe extern "C" fn go_on<D: Driver>(cq: &Cq<D>) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe { cq.come_to_next() })
 }
 
 /// `ibv_end_poll`(3): ends the batch, and gives the places of what was polled back to the kernel.

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use guest::death::Death;
 use guest::links::Device;
+use guest::pair::End;
 use guest::roll::patience;
 use guest::scene::{Plan, Scene};
 use guest::suite::{Outcome, Stop, Suite};
@@ -23,6 +24,13 @@ pub(super) fn add(suite: &mut Suite) {
     for device in Device::ALL {
         case(suite, device, "batch/ends", ends, Some(ENDS_TWICE));
         case(suite, device, "batch/is_cut", is_cut, Some(ENDS_TWICE));
+        case(
+            suite,
+            device,
+            "batch/goes_with_qp",
+            goes_with_qp,
+            Some("completions stay in the CQ when their QP goes"),
+        );
         case(
             suite,
             device,
@@ -126,6 +134,31 @@ fn is_cut(device: Device) -> Outcome {
         }
     }
     assert_eq!(next, 30, "completions");
+    Ok(())
+}
+
+/// What a batch has not come to when it ends is gone with its QP.
+fn goes_with_qp(device: Device) -> Outcome {
+    let pair = pair(device, Transport::Rc, sys::IBV_WC_STANDARD_FLAGS)?;
+    let memory = pair.bench.memory(16)?;
+    memory.write(0, &[0]);
+    memory.write(8, &[1]);
+    let write = SendWr::write(&[memory.sge(1, 1)], memory.remote(2)).signaled();
+    let mut list: Vec<_> = (0..8).map(|id| write.clone().id(id)).collect();
+    list.push(SendWr::read(&[memory.sge(0, 1)], memory.remote(8)).signaled());
+    pair.a.qp.post_send(&list)?;
+    // The writes have completed before the read's data is there.
+    let begun = Instant::now();
+    while memory.read(0..1) != [1] && begun.elapsed() < patience() {
+        thread::yield_now();
+    }
+    let End { qp, send_cq, .. } = pair.a;
+    let batch = Batch::start(&send_cq)?.ok_or(Stop::Fail("no completion".to_owned()))?;
+    assert_eq!(batch.wc().ok().wr_id, 0);
+    drop(batch);
+    drop(qp);
+    assert!(send_cq.poll_one()?.is_none(), "polled plainly");
+    assert!(Batch::start(&send_cq)?.is_none(), "polled in a batch");
     Ok(())
 }
 
