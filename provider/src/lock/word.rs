@@ -42,21 +42,19 @@ pub(super) fn give_back(word: &AtomicU32) {
 #[inline(always)]
 pub(super) fn give_back_both(first: &AtomicU32, second: &AtomicU32) {
     // Release: as in `give_back`.
-    let awaited = [first, second].map(|word| word.swap(FREE, Ordering::Release) == AWAITED);
-    if awaited[0] | awaited[1] {
-        wake_both(first, second, awaited);
+    let found = [first, second].map(|word| word.swap(FREE, Ordering::Release));
+    if (found[0] | found[1]) & AWAITED != 0 {
+        wake_both(first, second, found);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn wake_both(first: &AtomicU32, second: &AtomicU32, awaited: [bool; 2]) {
-    for (word, _) in [first, second]
-        .into_iter()
-        .zip(awaited)
-        .filter(|(_, is)| *is)
-    {
-        wake(word);
+fn wake_both(first: &AtomicU32, second: &AtomicU32, found: [u32; 2]) {
+    for (word, found) in [first, second].into_iter().zip(found) {
+        if found == AWAITED {
+            wake(word);
+        }
     }
 }
 
