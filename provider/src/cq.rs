@@ -364,10 +364,9 @@ pub(crate) unsafe extern "C" fn req_notify<D: Driver>(
     status(|| {
         // SAFETY: a CQ of ours.
         let cq = unsafe { Cq::<D>::of(cq) }.ok_or(Errno::EINVAL)?;
-        D::arm(cq)?;
         // Not before: a bell that rings for a CQ which the kernel has not armed wakes nobody. What
         // becomes due in between, the application finds when it polls once more, as it must.
-        cq.queue.lock().armed = true;
+        D::arm(cq)?.armed = true;
         cq.queue.ask_after_suspects();
         Ok(())
     })

@@ -15,9 +15,10 @@ use rdma_core_sys::{
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::cookie::Queue;
-use crate::cq::Cq;
+use crate::cq::{Completions, Cq};
 use crate::errno::{Errno, Result};
 use crate::ledger::{CqeOrder, Posted};
+use crate::lock::MutexGuard;
 use crate::queue_pair::QueuePair;
 use crate::wr::SendRequest;
 
@@ -106,7 +107,7 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
         attr: &mut ibv_srq_attr,
     ) -> Result<Self::Recvs>;
 
-    /// Asks for an event at the CQ's next completion.
+    /// Asks for an event at the CQ's next completion; the CQ, which is armed then, and locked.
     ///
     /// Of any completion, also where the application asks for solicited ones: an unsuccessful one
     /// counts as solicited (`ibv_req_notify_cq`(3)), and neither kernel raises the event for those. A
@@ -115,7 +116,7 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
     /// # Errors
     ///
     /// What the system call says, where one is needed.
-    fn arm(cq: &Cq<Self>) -> Result<()>;
+    fn arm(cq: &Cq<Self>) -> Result<MutexGuard<'_, Completions<Self>>>;
 
     /// Whether the kernel raises LAST_WQE_REACHED for a QP that is moved to ERR.
     ///

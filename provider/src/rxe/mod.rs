@@ -26,10 +26,11 @@ use rdma_core_sys::{
 
 use crate::context::{self, Context};
 use crate::cookie::Queue;
-use crate::cq::Cq;
+use crate::cq::{Completions, Cq};
 use crate::driver::{Driver, RecvRing, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::CqeOrder;
+use crate::lock::MutexGuard;
 use crate::queue_pair::QueuePair;
 
 /// `IB_UVERBS_DEVICE_ATOMIC_WRITE` of `rdma/ib_user_verbs.h`; rxe has it from linux 6.2 on
@@ -149,10 +150,11 @@ impl Driver for Rxe {
     }
 
     /// A system call: the kernel keeps the CQ's notify state to itself.
-    fn arm(cq: &Cq<Self>) -> Result<()> {
+    fn arm(cq: &Cq<Self>) -> Result<MutexGuard<'_, Completions<Self>>> {
         let notify = cq.queue.context.library.calls.ibv_cmd_req_notify_cq;
         // SAFETY: libibverbs' half of a living CQ.
-        Errno::check(unsafe { notify(cq.base(), 0) })
+        Errno::check(unsafe { notify(cq.base(), 0) })?;
+        Ok(cq.queue.lock())
     }
 
     /// From linux 6.3 on, which can be told by what came just before it: atomic writes.

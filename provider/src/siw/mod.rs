@@ -19,10 +19,11 @@ use rdma_core_sys::{
 };
 
 use crate::cookie::Queue;
-use crate::cq::Cq;
+use crate::cq::{Completions, Cq};
 use crate::driver::{Driver, RecvRing, SendRing};
 use crate::errno::Result;
 use crate::ledger::CqeOrder;
+use crate::lock::MutexGuard;
 use crate::queue_pair::QueuePair;
 
 /// `siw`.
@@ -108,9 +109,10 @@ impl Driver for Siw {
 
     /// A store into the mapped CQ. Solicited receives could not be told either: siw never raises the
     /// event for them (linux 6.1, 6.12 `siw_qp.c: siw_rqe_complete` passes SIGNALLED).
-    fn arm(cq: &Cq<Self>) -> Result<()> {
-        cq.queue.lock().ring.arm();
-        Ok(())
+    fn arm(cq: &Cq<Self>) -> Result<MutexGuard<'_, Completions<Self>>> {
+        let state = cq.queue.lock();
+        state.ring.arm();
+        Ok(state)
     }
 
     /// It never does.
