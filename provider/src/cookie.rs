@@ -106,12 +106,6 @@ impl Cookie {
         }
     }
 
-    /// Whether a cookie is of that queue.
-    #[inline(always)]
-    pub(crate) fn is_of(raw: u64, queue: Queue) -> bool {
-        raw >> QUEUE_SHIFT == u64::from(queue as u8)
-    }
-
     /// Whether it is of a queue that one QP has for itself.
     pub(crate) fn is_of_own_queue(&self) -> bool {
         self.queue != Queue::Shared

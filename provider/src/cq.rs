@@ -69,7 +69,7 @@ pub(crate) struct Completions<D: Driver> {
     pub(crate) chores: Vec<Chore<D>>,
     /// A CQE that has to wait until receives before it are flushed.
     pub(crate) early: Option<Early>,
-    /// Whose CQE was settled last.
+    /// The queue whose CQE was settled last.
     pub(crate) last_met: Met<D>,
     /// A waiter may be asleep, whom the library has not woken.
     pub(crate) armed: bool,
@@ -238,6 +238,13 @@ impl<D: Driver> Completions<D> {
             .iter()
             .filter_map(Weak::upgrade)
             .find(|pair| pair.number == number)
+    }
+
+    /// Whether `is_it` holds for one of the first few QPs that complete here.
+    pub(crate) fn has_member(&self, is_it: impl Fn(&QueuePair<D>) -> bool) -> bool {
+        const FEW: usize = 8;
+        let mut members = self.members.iter().take(FEW).filter_map(Weak::upgrade);
+        members.any(|pair| is_it(&pair))
     }
 
     /// The `at`th of the QPs that complete here, once for each queue.

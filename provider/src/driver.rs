@@ -301,6 +301,15 @@ pub(crate) trait CompletionRing: Debug + Send {
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32;
 
+    /// As [`take_run`](Self::take_run), of entries that complete in any order: of all those of the queue that `first`
+    /// is of, to whose names `complete` gives a `wr_id`.
+    fn take_each(
+        &mut self,
+        first: u64,
+        complete: impl FnMut(u32) -> Option<u64>,
+        wcs: &mut [MaybeUninit<ibv_wc>],
+    ) -> u32;
+
     /// As [`take_run`](Self::take_run), of those that are nothing but the flushes of `entries`, each with the
     /// `wr_id` and the opcode of its entry.
     fn take_flushes<E>(

@@ -1,51 +1,130 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! Cookie → QP, for the one that was met last.
+//! Cookie → queue, for the one that was met last.
 
+use std::fmt;
 use std::ptr::NonNull;
 
-use crate::cookie::{Cookie, VOID};
+use crate::cookie::{Cookie, Queue, VOID};
+use crate::cq::{CompletionQueue, Completions};
 use crate::driver::Driver;
-use crate::queue_pair::QueuePair;
+use crate::ledger::RecvLedger;
+use crate::lock::Mutex;
+use crate::post_recv::RecvQueue;
+use crate::post_send::SendQueue;
+use crate::queue_pair::{QueuePair, Receiver};
+use crate::srq::SharedQueue;
 
-/// The QP whose CQE was settled last, and the part of its cookies that names the queue. What is polled next is
-/// mostly of the same.
-#[derive(Debug)]
-pub(crate) struct Met<D: Driver> {
-    cookie: u64,
-    pair: Option<NonNull<QueuePair<D>>>,
+/// The queue that a cookie names.
+pub(crate) enum Named<'a, D: Driver> {
+    Sends(&'a Mutex<SendQueue<D::Sends>>),
+    Recvs(&'a Mutex<RecvQueue<D::Recvs, RecvLedger>>),
+    Shared(&'a SharedQueue<D>),
 }
 
-// SAFETY: an address, which is used under the lock of the CQ (`pair`).
-unsafe impl<D: Driver> Send for Met<D> {}
+impl<D: Driver> Clone for Named<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Driver> Copy for Named<'_, D> {}
+
+/// The queue whose CQE was settled last, and the part of its cookies that names it. What is polled next is mostly of
+/// the same.
+pub(crate) struct Met<D: Driver> {
+    cookie: u64,
+    /// As long as it is met: see [`queue`](Self::queue).
+    queue: Option<Named<'static, D>>,
+}
+
+impl<D: Driver> fmt::Debug for Met<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Met").field(&self.cookie).finish()
+    }
+}
 
 impl<D: Driver> Met<D> {
-    pub(crate) fn new(cookie: u64, pair: &QueuePair<D>) -> Self {
-        Self {
-            cookie,
-            pair: Some(NonNull::from(pair)),
-        }
-    }
-
     pub(crate) fn nobody() -> Self {
         Self {
             cookie: VOID,
-            pair: None,
+            queue: None,
         }
     }
 
-    /// The QP, if a cookie names its queue.
+    /// # Safety
+    ///
+    /// The queue is of a QP that completes to this CQ, or is the SRQ of such a QP: before they are freed, the QP is
+    /// forgotten under the lock of the CQ, and this with it.
+    unsafe fn new(cookie: u64, queue: Named<'_, D>) -> Self {
+        // SAFETY: the caller's promise: it is there as long as this.
+        let queue = unsafe {
+            match queue {
+                Named::Sends(queue) => Named::Sends(NonNull::from(queue).as_ref()),
+                Named::Recvs(queue) => Named::Recvs(NonNull::from(queue).as_ref()),
+                Named::Shared(queue) => Named::Shared(NonNull::from(queue).as_ref()),
+            }
+        };
+        Self {
+            cookie,
+            queue: Some(queue),
+        }
+    }
+
+    /// The queue, if a cookie names it.
     ///
     /// # Safety
     ///
-    /// The CQ is locked as long as the reference is used.
+    /// The CQ is locked as long as it is used.
     #[inline(always)]
-    pub(crate) unsafe fn pair<'a>(&self, cookie: u64) -> Option<&'a QueuePair<D>> {
-        if !Cookie::is_of_one_queue(cookie, self.cookie) {
-            return None;
+    pub(crate) unsafe fn queue<'a>(&self, cookie: u64) -> Option<Named<'a, D>> {
+        if Cookie::is_of_one_queue(cookie, self.cookie) {
+            self.queue
+        } else {
+            None
         }
-        // SAFETY: it was found for this CQ by `qp` and keeps its place. It is alive: before it is freed, `forget`
-        // is called under the lock of this CQ, when it is met no more.
-        self.pair.map(|pair| unsafe { pair.as_ref() })
     }
+}
+
+impl<D: Driver> CompletionQueue<D> {
+    /// The queue that a cookie, no mark, names, if its completions come here.
+    #[inline(always)]
+    pub(crate) fn named<'s>(
+        &'s self,
+        state: &mut Completions<D>,
+        raw: u64,
+    ) -> Option<Named<'s, D>> {
+        // SAFETY: the CQ is locked.
+        unsafe { state.last_met.queue(raw) }.or_else(|| self.meet(state, raw))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn meet<'s>(&'s self, state: &mut Completions<D>, raw: u64) -> Option<Named<'s, D>> {
+        let cookie = Cookie::decode(raw)?;
+        let named = match cookie.queue {
+            Queue::Send => Named::Sends(&self.qp(cookie)?.send),
+            Queue::Recv => match &self.qp(cookie)?.recv {
+                Receiver::Own(recv) => Named::Recvs(recv),
+                Receiver::Shared(_) | Receiver::Nothing => return None,
+            },
+            Queue::Shared => Named::Shared(self.srq(cookie)?),
+        };
+        // A cookie leads from any CQ to an SRQ. Who keeps it is a QP, and no other CQ hears when that goes. Mostly all
+        // QPs of a CQ use one SRQ; where none is found at once, the SRQ is looked for each time.
+        let is_kept = match named {
+            Named::Sends(_) | Named::Recvs(_) => true,
+            Named::Shared(srq) => state.has_member(|pair| is_user(pair, srq)),
+        };
+        if is_kept {
+            // SAFETY: just looked; a QP's own queues are found for its CQs alone.
+            state.last_met = unsafe { Met::new(raw, named) };
+        }
+        Some(named)
+    }
+}
+
+fn is_user<D: Driver>(pair: &QueuePair<D>, srq: &SharedQueue<D>) -> bool {
+    pair.srq()
+        .is_some_and(|its| std::ptr::eq(&raw const **its, srq))
 }

@@ -67,12 +67,18 @@ impl<D: Driver> CompletionQueue<D> {
 impl<D: Driver> Completions<D> {
     /// Whether a poll has found something that has to be done when the lock is released.
     pub(crate) fn has_work(&self) -> bool {
-        self.ring.was_full() | self.left_full | !self.chores.is_empty()
+        self.was_full() | !self.chores.is_empty()
+    }
+
+    /// Whether the ring may have been full, or the one before it.
+    pub(crate) fn was_full(&self) -> bool {
+        self.ring.was_full() | self.left_full
     }
 
     /// Whether a CQE may have been dropped that nothing else tells of.
     pub(crate) fn is_found_full(&mut self) -> bool {
-        let was_full = self.ring.was_full() | mem::take(&mut self.left_full);
+        let was_full = self.was_full();
+        self.left_full = false;
         self.ring.forget_full();
         was_full && self.ring.capacity() > self.asked.saturating_mul(2)
     }

@@ -12,21 +12,20 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::slice;
-use std::sync::atomic::Ordering;
 
 use rdma_core_sys::{IBV_WC_RECV, ibv_cq, ibv_wc};
 
 use crate::boundary::count;
-use crate::cookie::{Cookie, Queue};
+use crate::cookie::Cookie;
 use crate::cq::{CompletionQueue, Completions, Cq};
 use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver, Front};
 use crate::errno::Errno;
 use crate::ledger::Entry;
 use crate::lock::{MutexGuard, lock};
-use crate::met::Met;
+use crate::met::Named;
 use crate::queue_pair::QueuePair;
-use crate::quick_poll::Quick;
+use crate::quick_poll::{One, Quick};
 use crate::srq::SharedQueue;
 
 /// `ibv_poll_cq`(3).
@@ -43,19 +42,20 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
 ) -> c_int {
     // SAFETY: a CQ of ours.
     let ours = unsafe { Cq::<D>::of(cq) };
-    if let Some(cq) = ours
-        && num_entries > 0
+    if num_entries > 0
         && !wc.is_null()
+        && let Some(cq) = ours
     {
-        // SAFETY: the caller has room for one at least.
-        let first = unsafe { &mut *wc.cast::<MaybeUninit<ibv_wc>>() };
-        return match cq.queue.poll_quickly(first, num_entries == 1) {
-            Quick::Nothing => 0,
-            Quick::One => 1,
-            // SAFETY: the caller has room for `num_entries` of them there.
-            Quick::Unknown(state, filled) => unsafe {
-                poll_fully(cq, state, num_entries, wc, filled)
-            },
+        // SAFETY: the caller has room for so many there.
+        return unsafe {
+            match cq.queue.look_quickly() {
+                Quick::Nothing => 0,
+                Quick::Successes(state, first) if num_entries == 1 || state.ring.is_last() => {
+                    poll_one(cq, num_entries, wc, state, first)
+                }
+                Quick::Successes(state, first) => poll_successes(cq, num_entries, wc, state, first),
+                Quick::Unknown(state) => poll_fully(cq, num_entries, wc, state, 0),
+            }
         };
     }
     if ours.is_some() && num_entries == 0 {
@@ -65,30 +65,90 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
     }
 }
 
-/// As [`poll_cq`], whatever there is; `state` is that of the CQ, if it was free.
+/// As [`poll_cq`], where the next CQE is a success with this cookie, and no other is there or asked for.
 ///
 /// # Safety
 ///
-/// There is room for `num_entries` at `wc`, which are more than 0; `filled` of them have been filled.
+/// There is room for `num_entries` at `wc`, which are more than 0.
 #[inline(never)]
 #[expect(
     improper_ctypes_definitions,
     reason = "no C calls it: it is a function that cannot unwind, so that its caller has nothing to do for that"
 )]
-unsafe extern "C" fn poll_fully<D: Driver>(
+unsafe extern "C" fn poll_one<D: Driver>(
     cq: &Cq<D>,
-    state: Option<MutexGuard<'_, Completions<D>>>,
     num_entries: c_int,
     wc: *mut ibv_wc,
+    state: MutexGuard<'_, Completions<D>>,
+    cookie: u64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match cq.queue.poll_one(state, cookie, &mut *wc.cast()) {
+            One::Polled => 1,
+            One::PolledOf(state) => poll_fully(cq, num_entries, wc, Some(state), 1),
+            One::Unknown(state) => poll_successes(cq, num_entries, wc, state, cookie),
+        }
+    }
+}
+
+/// As [`poll_cq`], where the next CQEs are successes, the cookie of the `first` of which is known.
+///
+/// # Safety
+///
+/// As [`poll_one`].
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "as above")]
+unsafe extern "C" fn poll_successes<D: Driver>(
+    cq: &Cq<D>,
+    num_entries: c_int,
+    wc: *mut ibv_wc,
+    mut state: MutexGuard<'_, Completions<D>>,
+    first: u64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let wcs = unsafe { room_at(wc, num_entries) };
+    let filled = cq.queue.settle_successes(&mut state, first, wcs);
+    if filled == wcs.len() {
+        state.ring.release();
+        if !state.was_full() {
+            return num_entries;
+        }
+    }
+    // SAFETY: as above.
+    unsafe { poll_fully(cq, num_entries, wc, Some(state), filled) }
+}
+
+/// As [`poll_cq`], whatever there is; `state` is that of the CQ, if it was free.
+///
+/// # Safety
+///
+/// As [`poll_one`]; `filled` of them have been filled.
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "as above")]
+unsafe extern "C" fn poll_fully<D: Driver>(
+    cq: &Cq<D>,
+    num_entries: c_int,
+    wc: *mut ibv_wc,
+    state: Option<MutexGuard<'_, Completions<D>>>,
     filled: usize,
 ) -> c_int {
     count(|| {
-        let room = usize::try_from(num_entries).map_err(|_| Errno::EINVAL)?;
         // SAFETY: the caller's promise.
-        let wc = unsafe { slice::from_raw_parts_mut(wc.cast::<MaybeUninit<ibv_wc>>(), room) };
+        let wc = unsafe { room_at(wc, num_entries) };
         let state = state.unwrap_or_else(|| cq.queue.lock());
         Ok(cq.queue.poll_locked(state, wc, filled, GiveBack::AtOnce))
     })
+}
+
+/// # Safety
+///
+/// There is room for `num_entries` at `wc`, which are more than 0, and nobody else uses it.
+unsafe fn room_at<'a>(wc: *mut ibv_wc, num_entries: c_int) -> &'a mut [MaybeUninit<ibv_wc>] {
+    // CAST: u32 fits usize on every target that libibverbs supports.
+    let room = num_entries.unsigned_abs() as usize;
+    // SAFETY: the caller's promise.
+    unsafe { slice::from_raw_parts_mut(wc.cast(), room) }
 }
 
 /// When the places of CQEs that were read go back to the kernel.
@@ -187,9 +247,10 @@ impl<D: Driver> CompletionQueue<D> {
                     return self.deliver_due(state, wc, filled);
                 };
                 if front.is_success || front.is_flush {
-                    let run = self.settle_run(state, front, wc, filled);
-                    if run > filled {
-                        filled = run;
+                    let room = wc.get_mut(filled..).unwrap_or_default();
+                    let run = self.settle_run(state, front, room);
+                    if run > 0 {
+                        filled = filled.wrapping_add(run);
                         continue;
                     }
                 }
@@ -200,131 +261,88 @@ impl<D: Driver> CompletionQueue<D> {
     }
 
     /// Settles CQEs of one queue that are nothing but successes, or flushes where the death is known, up to
-    /// the first that is something else; how many are filled then.
-    #[inline(always)]
-    fn settle_run(
+    /// the first that is something else; how many.
+    #[inline(never)]
+    pub(crate) fn settle_run(
         &self,
         state: &mut Completions<D>,
         front: Front,
-        wc: &mut [MaybeUninit<ibv_wc>],
-        filled: usize,
+        room: &mut [MaybeUninit<ibv_wc>],
     ) -> usize {
-        let queue = match Cookie::queue(front.cookie) {
-            Some(queue @ (Queue::Send | Queue::Recv)) => queue,
-            Some(Queue::Shared) if front.is_success => {
-                return self.settle_shared_run(state, front, wc, filled);
-            }
-            Some(Queue::Shared) => return filled,
-            None => return filled,
-        };
-        if front.is_flush {
-            return self.settle_flushes(state, front.cookie, queue, wc, filled);
+        if front.is_success {
+            self.settle_successes(state, front.cookie, room)
+        } else {
+            self.settle_flushes(state, front.cookie, room)
         }
-        let Some(room) = wc.get_mut(filled..) else {
-            return filled;
-        };
-        filled.wrapping_add(self.settle_successes(state, front.cookie, queue, room))
     }
 
-    /// As [`settle_run`](Self::settle_run), of successes of a QP's own queue, from the `first` on; how many.
+    /// As [`settle_run`](Self::settle_run), of successes from the `first` on.
     #[inline(always)]
-    pub(crate) fn settle_successes(
+    fn settle_successes(
         &self,
         state: &mut Completions<D>,
         first: u64,
-        queue: Queue,
         room: &mut [MaybeUninit<ibv_wc>],
     ) -> usize {
-        let Some(pair) = self.well_known(state, first) else {
-            return 0;
-        };
-        let (ring, name) = (&mut state.ring, Cookie::entry(first));
-        let count = if queue == Queue::Send {
-            let mut send = lock(&pair.send);
-            let entries = send.ledger.due_from(name);
-            let count = ring.take_run(first, entries, Entry::due_wr_id, room);
-            send.ledger.succeed(count);
-            count
-        } else {
-            let Some(mut recv) = pair.own_recv() else {
-                return 0;
-            };
-            let wr_ids = recv.ledger.due_from(name);
-            let count = ring.take_run(first, wr_ids, |wr_id| Some(*wr_id), room);
-            recv.ledger.succeed(count);
-            count
+        let name = Cookie::entry(first);
+        let count = match self.named(state, first) {
+            Some(Named::Sends(send)) => {
+                let mut send = lock(send);
+                let entries = send.ledger.due_from(name);
+                let count = state.ring.take_run(first, entries, Entry::due_wr_id, room);
+                send.ledger.succeed(count);
+                count
+            }
+            Some(Named::Recvs(recv)) => {
+                let mut recv = lock(recv);
+                let wr_ids = recv.ledger.due_from(name);
+                let count = state
+                    .ring
+                    .take_run(first, wr_ids, |wr_id| Some(*wr_id), room);
+                recv.ledger.succeed(count);
+                count
+            }
+            Some(Named::Shared(srq)) if !srq.is_claimed() => {
+                let mut recv = srq.lock();
+                let complete = |name| recv.ledger.complete(name);
+                state.ring.take_each(first, complete, room)
+            }
+            Some(Named::Shared(_)) | None => 0,
         };
         // CAST: u32 fits usize on every target that libibverbs supports.
         count as usize
     }
 
-    /// As [`settle_run`](Self::settle_run), of flushes.
-    #[inline(never)]
+    /// As [`settle_run`](Self::settle_run), of flushes of a QP's own queue, from the `first` on.
+    #[inline(always)]
     fn settle_flushes(
         &self,
         state: &mut Completions<D>,
         first: u64,
-        queue: Queue,
-        wc: &mut [MaybeUninit<ibv_wc>],
-        filled: usize,
+        room: &mut [MaybeUninit<ibv_wc>],
     ) -> usize {
-        let Some(pair) = self.well_known(state, first) else {
-            return filled;
-        };
-        let Some(room) = wc.get_mut(filled..) else {
-            return filled;
-        };
-        let (ring, name) = (&mut state.ring, Cookie::entry(first));
-        let count = if queue == Queue::Send {
-            let mut send = lock(&pair.send);
-            let entries = send.ledger.flushed_from(name);
-            let count = ring.take_flushes(first, entries, Entry::wr_id_and_opcode, room);
-            send.ledger.pass_flushed(count);
-            count
-        } else {
-            let Some(mut recv) = pair.own_recv() else {
-                return filled;
-            };
-            let wr_ids = recv.ledger.flushed_from(name);
-            let count = ring.take_flushes(first, wr_ids, |wr_id| (*wr_id, IBV_WC_RECV), room);
-            recv.ledger.pass_flushed(count);
-            count
+        let name = Cookie::entry(first);
+        let count = match self.named(state, first) {
+            Some(Named::Sends(send)) => {
+                let mut send = lock(send);
+                let entries = send.ledger.flushed_from(name);
+                let of = Entry::wr_id_and_opcode;
+                let count = state.ring.take_flushes(first, entries, of, room);
+                send.ledger.pass_flushed(count);
+                count
+            }
+            Some(Named::Recvs(recv)) => {
+                let mut recv = lock(recv);
+                let wr_ids = recv.ledger.flushed_from(name);
+                let of = |wr_id: &u64| (*wr_id, IBV_WC_RECV);
+                let count = state.ring.take_flushes(first, wr_ids, of, room);
+                recv.ledger.pass_flushed(count);
+                count
+            }
+            Some(Named::Shared(_)) | None => 0,
         };
         // CAST: as above.
-        filled.wrapping_add(count as usize)
-    }
-
-    /// As [`settle_run`](Self::settle_run), of receives of an SRQ.
-    #[inline(always)]
-    fn settle_shared_run(
-        &self,
-        state: &mut Completions<D>,
-        front: Front,
-        wc: &mut [MaybeUninit<ibv_wc>],
-        filled: usize,
-    ) -> usize {
-        let srq = Cookie::decode(front.cookie).and_then(|cookie| self.srq(cookie));
-        // Relaxed: see `QueuePair::begin_claim`.
-        let Some(srq) = srq.filter(|srq| !srq.claimed.load(Ordering::Relaxed)) else {
-            return filled;
-        };
-        let mut recv = srq.lock();
-        take_run(&mut state.ring, front, wc, filled, |name| {
-            recv.ledger.complete(name)
-        })
-    }
-
-    /// The QP of which a cookie, no mark, names the queue, as [`qp`](Self::qp) finds it, or as it was found last.
-    #[inline(always)]
-    fn well_known<'s>(&'s self, state: &mut Completions<D>, raw: u64) -> Option<&'s QueuePair<D>> {
-        // SAFETY: the CQ is locked, which keeps the QP.
-        let met = unsafe { state.last_met.pair(raw) };
-        if met.is_some() {
-            return met;
-        }
-        let pair = self.qp(Cookie::decode(raw)?)?;
-        state.last_met = Met::new(raw, pair);
-        Some(pair)
+        count as usize
     }
 
     /// The QP that a cookie names, if it is one whose completions come here. The CQ is locked.
@@ -352,31 +370,4 @@ impl<D: Driver> CompletionQueue<D> {
         // above.
         Some(unsafe { at.cast().as_ref() })
     }
-}
-
-/// Takes CQEs into `wc`, from `front` on: those of one queue whose entries `settle` gives a `wr_id` for.
-/// How many are filled then.
-#[inline(always)]
-fn take_run(
-    ring: &mut impl CompletionRing,
-    front: Front,
-    wc: &mut [MaybeUninit<ibv_wc>],
-    mut filled: usize,
-    mut settle: impl FnMut(u32) -> Option<u64>,
-) -> usize {
-    let first = front.cookie;
-    let mut front = Some(front);
-    for slot in wc.iter_mut().skip(filled) {
-        let next = front.take().or_else(|| {
-            let is_like_first =
-                |next: &Front| next.is_success && Cookie::is_of_one_queue(first, next.cookie);
-            ring.front().filter(is_like_first)
-        });
-        let Some(wr_id) = next.and_then(|next| settle(Cookie::entry(next.cookie))) else {
-            break;
-        };
-        ring.take(slot, wr_id);
-        filled = filled.wrapping_add(1);
-    }
-    filled
 }

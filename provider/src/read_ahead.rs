@@ -101,7 +101,7 @@ impl<D: Driver> CompletionQueue<D> {
         let mut wcs = mem::take(&mut state.ahead.wcs);
         wcs.clear();
         let room = wcs.spare_capacity_mut();
-        let count = self.settle_successes(state, front.cookie, cookie.queue, room);
+        let count = self.settle_run(state, front, room);
         // SAFETY: there is room for so many, and they have been filled.
         unsafe { wcs.set_len(count) };
         state.ahead = ReadAhead {

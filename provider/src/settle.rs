@@ -118,8 +118,7 @@ impl<D: Driver> CompletionQueue<D> {
                     self.doom(state, &qp);
                 }
                 let ledger = &mut srq.lock().ledger;
-                // Relaxed: see `QueuePair::begin_claim`.
-                if srq.claimed.load(Ordering::Relaxed)
+                if srq.is_claimed()
                     && let Some(qp) = state.member(wc.qp_num)
                     && let Some(sequence) = ledger.sequence(cookie.entry)
                 {

@@ -80,6 +80,19 @@ impl<D: Driver> SharedQueue<D> {
         lock(&self.recv)
     }
 
+    /// The lock, if nobody has it.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, RecvQueue<D::Recvs, SharedLedger>>> {
+        self.recv.try_lock()
+    }
+
+    /// Whether it is of interest who completes which receive.
+    #[inline(always)]
+    pub(crate) fn is_claimed(&self) -> bool {
+        // Relaxed: see `note_claimed`.
+        self.claimed.load(Ordering::Relaxed)
+    }
+
     /// Notes a QP that takes its receives from here.
     pub(crate) fn join(&self, pair: &Arc<QueuePair<D>>) {
         lock(&self.users).push(Arc::downgrade(pair));

@@ -86,10 +86,12 @@ impl Entry {
         }
     }
 
-    /// The `wr_id`, if its CQE is awaited and the application sees it succeed.
+    /// The `wr_id`, if the application sees it succeed. It has a CQE then, which is awaited if the entry is not
+    /// [held](Stage::Held).
     #[inline(always)]
     pub(crate) fn due_wr_id(&self) -> Option<u64> {
-        (self.signaled && self.progress == Stage::Awaited).then_some(self.wr_id)
+        debug_assert!(!self.signaled || self.progress == Stage::Awaited);
+        self.signaled.then_some(self.wr_id)
     }
 }
 

@@ -226,14 +226,19 @@ impl SendLedger {
     /// [`succeed`](Self::succeed) notes those CQEs. What is left is for [`complete`](Self::complete).
     #[inline(always)]
     pub(crate) fn due_from(&mut self, name: u32) -> &[Entry] {
-        if self.held > 0 || !self.is_outstanding(name) {
-            return &[];
-        }
-        self.retire_silent_before(name);
-        if self.head != name {
+        if self.held > 0 || (self.head != name && !self.has_come_to(name)) {
             return &[];
         }
         self.run_of_head()
+    }
+
+    /// Retires the silent entries before `name`; whether it is the next one then.
+    #[cold]
+    fn has_come_to(&mut self, name: u32) -> bool {
+        if self.is_outstanding(name) {
+            self.retire_silent_before(name);
+        }
+        self.head == name
     }
 
     /// Entry `name` and others behind it, if it is the next of a dead queue: as far as the kernel's CQEs for

@@ -123,6 +123,7 @@ impl SharedLedger {
     }
 
     /// Retires entry `name` for its CQE; `None` if it is not outstanding.
+    #[inline(always)]
     pub(crate) fn complete(&mut self, name: u32) -> Option<u64> {
         let at = name & PLACE_MASK;
         let place = self.places.get_mut(Self::index(at))?;

@@ -12,10 +12,10 @@ use rdma_core_sys::{
     ibv_wc_opcode, ibv_wc_status,
 };
 
-use crate::cookie::VOID;
+use crate::cookie::{Cookie, VOID};
 use crate::driver::{CompletionRing, Front, Unread};
 use crate::errno::Result;
-use crate::ring::index::{IndexRing, Slot};
+use crate::ring::index::{IndexRing, Published, Slot};
 
 /// A mapped CQ.
 ///
@@ -58,7 +58,9 @@ impl Completions {
         self.produced = self.ring.producer();
         let there = self.produced.wrapping_sub(self.next) & mask;
         let read = self.next.wrapping_sub(self.base) & mask;
-        self.was_full |= there.wrapping_add(read) >= mask;
+        if there.wrapping_add(read) >= mask {
+            self.was_full = true;
+        }
         self.base = self.published;
     }
 
@@ -73,11 +75,8 @@ impl Completions {
         wcs: &mut [MaybeUninit<ibv_wc>],
         take: impl Fn(Slot<'_, Wc>, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
     ) -> u32 {
-        let there = self.produced.wrapping_sub(self.next) & self.ring.capacity();
-        let mut slots = self.ring.published(self.next, there);
         let (mut count, mut expected) = (0_u32, first);
-        for (entry, wc) in entries.iter().zip(wcs) {
-            let Some(slot) = slots.next() else { break };
+        for ((entry, wc), slot) in entries.iter().zip(wcs).zip(self.published()) {
             let found: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
             let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
             if cookie != expected || found != status || take(slot, entry, wc).is_none() {
@@ -88,6 +87,13 @@ impl Completions {
         }
         self.next = self.after(self.next, count);
         count
+    }
+
+    /// The CQEs from the next one on, as far as they are known and stand one behind the other.
+    #[inline(always)]
+    fn published(&self) -> Published<'_, Wc> {
+        let there = self.produced.wrapping_sub(self.next) & self.ring.capacity();
+        self.ring.published(self.next, there)
     }
 
     fn after(&self, index: u32, by: u32) -> u32 {
@@ -134,6 +140,30 @@ impl CompletionRing for Completions {
             to_wc(slot, wr_id(entry)?, wc);
             Some(())
         })
+    }
+
+    #[inline(always)]
+    fn take_each(
+        &mut self,
+        first: u64,
+        mut complete: impl FnMut(u32) -> Option<u64>,
+        wcs: &mut [MaybeUninit<ibv_wc>],
+    ) -> u32 {
+        let mut count = 0_u32;
+        for (wc, slot) in wcs.iter_mut().zip(self.published()) {
+            let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
+            let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
+            if status != IBV_WC_SUCCESS || !Cookie::is_of_one_queue(cookie, first) {
+                break;
+            }
+            let Some(wr_id) = complete(Cookie::entry(cookie)) else {
+                break;
+            };
+            to_wc(slot, wr_id, wc);
+            count = count.wrapping_add(1);
+        }
+        self.next = self.after(self.next, count);
+        count
     }
 
     #[inline(always)]
@@ -210,17 +240,21 @@ fn to_wc<'w>(slot: Slot<'_, Wc>, wr_id: u64, wc: &'w mut MaybeUninit<ibv_wc>) ->
     // SAFETY: all of it was just written, and is integers.
     let wc = unsafe { wc.assume_init_mut() };
     wc.wr_id = wr_id;
-    if wc.wc_flags != 0 {
+    if wc.wc_flags & !SAME_FLAGS != 0 {
         wc.wc_flags = wc_flags(wc.wc_flags);
     }
     wc
 }
 
+/// Those that libibverbs numbers as the kernel does.
+const SAME_FLAGS: u32 = IBV_WC_GRH | IBV_WC_WITH_IMM;
+
 /// The flags as libibverbs numbers them: the driver writes the kernel's own `enum ib_wc_flags`
 /// (linux 6.1 `rxe_resp.c: do_complete`), which has WITH_INVALIDATE in another place.
+#[cold]
 fn wc_flags(kernel: u32) -> u32 {
     const IB_WC_WITH_INVALIDATE: u32 = 1 << 2;
-    let same = kernel & (IBV_WC_GRH | IBV_WC_WITH_IMM);
+    let same = kernel & SAME_FLAGS;
     if kernel & IB_WC_WITH_INVALIDATE == 0 {
         same
     } else {

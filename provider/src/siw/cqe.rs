@@ -14,7 +14,7 @@ use rdma_core_sys::{
     ibv_wc_opcode, ibv_wc_status,
 };
 
-use crate::cookie::VOID;
+use crate::cookie::{Cookie, VOID};
 use crate::driver::{CompletionRing, Front, Unread};
 use crate::errno::Result;
 use crate::ledger::small;
@@ -98,6 +98,31 @@ impl CompletionRing for Completions {
             write_wc(cqe, wr_id(entry)?, IBV_WC_SUCCESS, opcode(cqe.opcode), wc);
             Some(())
         })
+    }
+
+    #[inline(always)]
+    fn take_each(
+        &mut self,
+        first: u64,
+        mut complete: impl FnMut(u32) -> Option<u64>,
+        wcs: &mut [MaybeUninit<ibv_wc>],
+    ) -> u32 {
+        let mut count = 0_u32;
+        let mut next = self.0.valid();
+        for wc in wcs {
+            let Some(cqe) = next.get() else { break };
+            if cqe.status != status::SUCCESS || !Cookie::is_of_one_queue(cqe.id, first) {
+                break;
+            }
+            let Some(wr_id) = complete(Cookie::entry(cqe.id)) else {
+                break;
+            };
+            write_wc(&cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe.opcode), wc);
+            next.advance();
+            count = count.wrapping_add(1);
+        }
+        self.0.have_advanced(count);
+        count
     }
 
     #[inline(always)]
