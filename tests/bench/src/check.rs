@@ -12,14 +12,14 @@ use crate::rows::{SUMS, sum};
 /// How many instructions a work request may take, posted and polled, for each of the stock provider's: rxe, siw. A
 /// few more than it does (`docs/performance.md`), so that what makes it slower is noticed.
 const LIMITS: [(f64, f64); SUMS.len()] = [
-    (0.89, 1.10),
-    (0.90, 1.17),
-    (0.92, 1.60),
-    (1.26, 2.07),
-    (3.00, f64::INFINITY),
-    (1.55, 1.60),
-    (1.72, 2.33),
-    (2.25, 2.85),
+    (0.85, 0.98),
+    (0.85, 1.05),
+    (0.82, 1.41),
+    (1.17, 1.76),
+    (2.38, f64::INFINITY),
+    (1.50, 1.49),
+    (1.68, 2.17),
+    (1.77, 2.20),
 ];
 
 /// Instructions for each receive that is flushed: as many for 256 as for 4096.
