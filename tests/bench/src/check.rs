@@ -10,16 +10,17 @@ use crate::measure::{Provider, flush_instructions, instructions};
 use crate::rows::{SUMS, sum};
 
 /// How many instructions a work request may take, posted and polled, for each of the stock provider's: rxe, siw. A
-/// few more than it does (`docs/performance.md`), so that what makes it slower is noticed.
+/// few more than it does (`docs/performance.md`), so that what makes it slower is noticed. linux 6.12's rxe has mostly not
+/// begun with a send when its doorbell is over, which costs 26 instructions more (`Driver::MAY_STICK`).
 const LIMITS: [(f64, f64); SUMS.len()] = [
-    (0.85, 0.98),
-    (0.85, 1.05),
-    (0.82, 1.41),
-    (1.17, 1.76),
+    (0.87, 0.98),
+    (0.87, 1.05),
+    (0.86, 1.41),
+    (1.12, 1.72),
     (2.38, f64::INFINITY),
-    (1.50, 1.49),
+    (1.60, 1.49),
     (1.68, 2.17),
-    (1.77, 2.20),
+    (1.76, 2.18),
 ];
 
 /// Instructions for each receive that is flushed: as many for 256 as for 4096.
