@@ -16,7 +16,7 @@ use crate::cookie::OwnerId;
 use crate::cq::CompletionQueue;
 use crate::death::Life;
 use crate::doorbell::Doorbell;
-use crate::driver::Driver;
+use crate::driver::{Driver, SendRing};
 use crate::ledger::RecvLedger;
 use crate::lock::{Mutex, MutexGuard, lock};
 use crate::post_recv::RecvQueue;
@@ -187,7 +187,7 @@ impl<D: Driver> QueuePair<D> {
         {
             self.absolve();
             Suspicion::None
-        } else if send.ledger.awaits_cqe() {
+        } else if send.ledger.awaits_cqe() && !send.ring.is_drained() {
             Suspicion::Waits
         } else {
             Suspicion::Pressing
@@ -205,7 +205,8 @@ impl<D: Driver> QueuePair<D> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suspicion {
     None,
-    /// It may, but a send is outstanding whose CQE will tell.
+    /// It may, but the kernel still has a send, whose CQE will tell. (One that has its CQE may have succeeded
+    /// before the QP died.)
     Waits,
     /// It may, and nothing else will tell.
     Pressing,

@@ -80,6 +80,28 @@ fn a_receive_that_is_posted_to_a_qp_which_died_unseen_wakes_the_sleeper() {
     }
 }
 
+/// The send had succeeded before the QP died, and nobody had polled it: what the library waited for told nothing.
+#[test]
+fn a_success_that_is_unread_does_not_vouch_for_its_qp() {
+    for kind in RXE {
+        let setup = Setup {
+            cqs: 2,
+            signal_all: true,
+            ..setup(kind)
+        };
+        let steps = [
+            send(0),
+            kernel(0, Act::Work),
+            kernel(0, Act::Answer),
+            Step::Sleep { cq: 1 },
+            kernel(0, Act::Die),
+            Step::Run,
+            recv(0),
+        ];
+        play::<Rxe>(setup, &steps);
+    }
+}
+
 /// What was sent before stood in its way.
 #[test]
 fn a_send_that_is_posted_after_reset_on_siw_is_flushed() {
