@@ -13,8 +13,11 @@ use std::thread;
 use guest::links::Device;
 use guest::pair::{Bench, Pair};
 use guest::suite::{Outcome, Stop};
-use guest::verbs::sys::{self, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wc};
-use guest::verbs::{Caps, Cq, Mr, QpInit, RecvWr, SendWr, Srq, Transport, attributes_ex, send_ops};
+use guest::verbs::sys::{self, ibv_sge, ibv_wc};
+use guest::verbs::{
+    Caps, Cq, Mr, QpInit, RecvWr, SendWr, Srq, Transport, attributes_ex, chain_recvs, chain_sends,
+    send_ops,
+};
 
 use crate::measured::{
     Poll, PostRecv, PostSend, PostSrqRecv, measured_arm, measured_poll_empty, measured_poll_ex_16,
@@ -107,8 +110,7 @@ fn extended(bench: &Bench) -> Result<Option<Lane>, Stop> {
 /// What a round posts, and by which functions.
 struct Load {
     count: usize,
-    opcode: u32,
-    flags: u32,
+    kind: Kind,
     /// Bytes of each entry.
     lengths: &'static [usize],
     post_send: PostSend,
@@ -117,10 +119,16 @@ struct Load {
     receives: Option<(PostRecv, Poll)>,
 }
 
+/// What the sends of a round are.
+enum Kind {
+    Send,
+    Inline,
+    Write,
+}
+
 const ONE: Load = Load {
     count: 1,
-    opcode: sys::IBV_WR_SEND,
-    flags: sys::IBV_SEND_SIGNALED,
+    kind: Kind::Send,
     lengths: &[MESSAGE],
     post_send: measured_post_send_1,
     poll_sends: measured_poll_sends_1,
@@ -134,7 +142,7 @@ const SIXTEEN: Load = Load {
     ..ONE
 };
 const INLINED: Load = Load {
-    flags: sys::IBV_SEND_SIGNALED | sys::IBV_SEND_INLINE,
+    kind: Kind::Inline,
     lengths: &[INLINE],
     post_send: measured_post_send_inline,
     ..ONE
@@ -146,7 +154,7 @@ const THREE_SGES: Load = Load {
 };
 const WRITES: Load = Load {
     count: 16,
-    opcode: sys::IBV_WR_RDMA_WRITE,
+    kind: Kind::Write,
     post_send: measured_post_write_16,
     poll_sends: measured_poll_writes_16,
     receives: None,
@@ -189,19 +197,19 @@ impl Lane {
 
     fn round(&self, load: &Load) -> Outcome {
         let Pair { a, b, .. } = &self.pair;
-        let mut into = [self.sge(1024, 4 * MESSAGE)];
         if let Some((post, _)) = load.receives {
-            let mut list = receives(load.count, &mut into);
+            let receives = vec![self.receive(); load.count];
+            let mut list = chain_recvs(&receives);
             // SAFETY: a QP that is alive; a list whose entries name memory of ours.
             ok(unsafe { post(b.qp.raw(), list.as_mut_ptr()) })?;
         }
-        let mut from: Vec<_> = load.lengths.iter().map(|len| self.sge(0, *len)).collect();
-        let mut list = self.sends(load, &mut from);
+        let sends = self.sends(load);
+        let mut list = chain_sends(&sends);
         // SAFETY: as above.
         ok(unsafe { (load.post_send)(a.qp.raw(), list.as_mut_ptr()) })?;
         self.wait()?;
         poll(&a.send_cq, load.count, load.poll_sends)?;
-        await_one(&a.send_cq)?;
+        a.send_cq.take_one()?.ok();
         match load.receives {
             Some((_, poll_recvs)) => poll(&b.recv_cq, load.count, poll_recvs),
             None => Ok(()),
@@ -217,16 +225,16 @@ impl Lane {
     }
 
     fn shared_round(&self, srq: &Srq, count: usize, post: PostSrqRecv, get: Poll) -> Outcome {
-        let mut into = [self.sge(1024, 4 * MESSAGE)];
-        let mut list = receives(count, &mut into);
+        let receives = vec![self.receive(); count];
+        let mut list = chain_recvs(&receives);
         // SAFETY: as in `round`.
         ok(unsafe { post(srq.raw(), list.as_mut_ptr()) })?;
         let from = [self.memory.sge(0, MESSAGE)];
         let sends = vec![SendWr::send(&from).signaled(); count];
         self.pair.a.qp.post_send(&sends)?;
         self.wait()?;
-        for _ in 0..=count {
-            await_one(&self.pair.a.send_cq)?;
+        for wc in self.pair.a.send_cq.take(count + 1)? {
+            wc.ok();
         }
         poll(&self.pair.b.recv_cq, count, get)
     }
@@ -234,11 +242,7 @@ impl Lane {
     /// Sixteen sends by one draft, polled in one batch.
     fn extended_round(&self) -> Outcome {
         let Pair { a, b, .. } = &self.pair;
-        let mut into = [self.sge(1024, 4 * MESSAGE)];
-        let mut list = receives(16, &mut into);
-        let mut bad = std::ptr::null_mut();
-        // SAFETY: as in `round`.
-        ok(unsafe { sys::inline::post_recv(b.qp.raw(), list.as_mut_ptr(), &raw mut bad) })?;
+        b.qp.post_recv(&vec![self.receive(); 16])?;
         let (qp, sge) = (a.qp.extended_view(), self.sge(0, MESSAGE));
         // SAFETY: a QP that is alive and was created with send operations.
         ok(unsafe { measured_wr_post_16(qp, sge) })?;
@@ -246,32 +250,25 @@ impl Lane {
         // SAFETY: an extended CQ that is alive.
         let count = unsafe { measured_poll_ex_16(a.send_cq.raw().cast()) };
         assert_eq!(count, 16, "completions in a batch");
-        await_one(&a.send_cq)?;
-        for _ in 0..16 {
-            await_one(&b.recv_cq)?;
+        a.send_cq.take_one()?.ok();
+        for wc in b.recv_cq.take(16)? {
+            wc.ok();
         }
         Ok(())
     }
 
-    fn sends(&self, load: &Load, sges: &mut [ibv_sge]) -> Vec<ibv_send_wr> {
-        let mut wr = ibv_send_wr {
-            sg_list: sges.as_mut_ptr(),
-            num_sge: small(sges.len()),
-            opcode: load.opcode,
-            send_flags: load.flags,
-            ..Default::default()
+    fn sends(&self, load: &Load) -> Vec<SendWr<'_>> {
+        let data: Vec<_> = load
+            .lengths
+            .iter()
+            .map(|len| self.memory.sge(0, *len))
+            .collect();
+        let wr = match load.kind {
+            Kind::Send => SendWr::send(&data),
+            Kind::Inline => SendWr::send(&data).inline(),
+            Kind::Write => SendWr::write(&data, self.memory.remote(1024)),
         };
-        if load.opcode == sys::IBV_WR_RDMA_WRITE {
-            let to = self.memory.remote(1024);
-            wr.wr.rdma.remote_addr = to.address;
-            wr.wr.rdma.rkey = to.rkey;
-        }
-        let mut list = vec![wr; load.count];
-        let head = list.as_mut_ptr();
-        for at in 1..load.count {
-            list[at - 1].next = head.wrapping_add(at);
-        }
-        list
+        vec![wr.signaled(); load.count]
     }
 
     /// Waits until what was sent has completed at both ends.
@@ -289,20 +286,6 @@ impl Lane {
         }
         Ok(())
     }
-}
-
-fn receives(count: usize, sges: &mut [ibv_sge]) -> Vec<ibv_recv_wr> {
-    let wr = ibv_recv_wr {
-        sg_list: sges.as_mut_ptr(),
-        num_sge: small(sges.len()),
-        ..Default::default()
-    };
-    let mut list = vec![wr; count];
-    let head = list.as_mut_ptr();
-    for at in 1..count {
-        list[at - 1].next = head.wrapping_add(at);
-    }
-    list
 }
 
 fn small(count: usize) -> c_int {
@@ -330,14 +313,4 @@ fn poll_for(cq: &Cq, count: usize, room: usize, get: Poll) -> Outcome {
         assert_eq!(wc.status, sys::IBV_WC_SUCCESS, "a completion's status");
     }
     Ok(())
-}
-
-fn await_one(cq: &Cq) -> Outcome {
-    loop {
-        if let Some(wc) = cq.poll_one()? {
-            wc.ok();
-            return Ok(());
-        }
-        thread::yield_now();
-    }
 }

@@ -9,6 +9,8 @@ use guest::pair::Bench;
 use guest::suite::Stop;
 use guest::verbs::{Caps, Context, Cq, Qp, QpInit, Srq, Transport, load_providers};
 
+use crate::rows::median;
+
 /// How often each is timed.
 const TIMES: usize = 21;
 
@@ -76,8 +78,7 @@ fn timed<T>(mut make: impl FnMut() -> Result<T, Stop>) -> Result<f64, Stop> {
         drop(make()?);
         times.push(micros(begun.elapsed()));
     }
-    times.sort_by(f64::total_cmp);
-    Ok(times[TIMES / 2])
+    median(times).ok_or_else(|| Stop::Fail("nothing was timed".to_owned()))
 }
 
 /// The bytes of heap that an object has; the rings are mapped by the provider itself and not among them.

@@ -45,7 +45,7 @@ pub use qp::{Caps, Qp, QpInit, Transport};
 pub use srq::Srq;
 pub use wc::Wc;
 pub use window::Mw;
-pub use work::{BadWr, RecvWr, Refused, SendWr};
+pub use work::{BadWr, RecvWr, Refused, SendWr, chain_recvs, chain_sends};
 pub use wr_post::{Draft, Incomplete, send_ops};
 
 /// Every remote access right that an MR or a QP can give.

@@ -287,8 +287,9 @@ fn count(sges: &[Sge<'_>], claimed: Option<c_int>) -> c_int {
     claimed.unwrap_or_else(|| c_int::try_from(sges.len()).unwrap_or(c_int::MAX))
 }
 
-/// The list that libibverbs takes; it borrows the scatter/gather lists of `list`.
-pub(super) fn chain_sends(list: &[SendWr<'_>]) -> Vec<sys::ibv_send_wr> {
+/// The list that libibverbs takes: it points to the scatter/gather lists of `list`, which has to outlive it.
+#[must_use]
+pub fn chain_sends(list: &[SendWr<'_>]) -> Vec<sys::ibv_send_wr> {
     let raw = list.iter().map(|wr| sys::ibv_send_wr {
         sg_list: wr.sges.as_ptr().cast_mut().cast(),
         num_sge: count(&wr.sges, wr.claimed_sges),
@@ -306,8 +307,9 @@ pub(super) fn chain_sends(list: &[SendWr<'_>]) -> Vec<sys::ibv_send_wr> {
     chain
 }
 
-/// The list that libibverbs takes; it borrows the scatter/gather lists of `list`.
-pub(super) fn chain_recvs(list: &[RecvWr<'_>]) -> Vec<sys::ibv_recv_wr> {
+/// The list that libibverbs takes: it points to the scatter/gather lists of `list`, which has to outlive it.
+#[must_use]
+pub fn chain_recvs(list: &[RecvWr<'_>]) -> Vec<sys::ibv_recv_wr> {
     let raw = list.iter().map(|wr| sys::ibv_recv_wr {
         wr_id: wr.wr_id,
         next: none(),
