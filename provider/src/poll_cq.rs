@@ -299,7 +299,7 @@ impl<D: Driver> CompletionQueue<D> {
                 let count = state
                     .ring
                     .take_run(first, wr_ids, |wr_id| Some(*wr_id), room);
-                recv.ledger.succeed(count);
+                recv.ledger.pass(count);
                 count
             }
             Some(Named::Shared(srq)) if !srq.is_claimed() => {
@@ -336,7 +336,7 @@ impl<D: Driver> CompletionQueue<D> {
                 let wr_ids = recv.ledger.flushed_from(name);
                 let of = |wr_id: &u64| (*wr_id, IBV_WC_RECV);
                 let count = state.ring.take_flushes(first, wr_ids, of, room);
-                recv.ledger.pass_flushed(count);
+                recv.ledger.pass(count);
                 count
             }
             Some(Named::Shared(_)) | None => 0,

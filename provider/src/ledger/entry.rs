@@ -93,9 +93,7 @@ impl Entry {
         debug_assert!(!self.signaled || self.progress == Stage::Awaited);
         self.signaled.then_some(self.wr_id)
     }
-}
 
-impl Entry {
     /// What the completion of a flushed one says.
     #[inline(always)]
     pub(crate) fn wr_id_and_opcode(&self) -> (u64, ibv_wc_opcode) {

@@ -115,7 +115,7 @@ impl RecvLedger {
     /// The `wr_id`s of `name` and of those behind it, if it is the next of a living queue: as far as the
     /// kernel's CQEs for their success, in this order, tell nothing but that.
     ///
-    /// [`succeed`](Self::succeed) notes those CQEs. What is left is for [`complete`](Self::complete).
+    /// [`pass`](Self::pass) notes those CQEs. What is left is for [`complete`](Self::complete).
     #[inline(always)]
     pub(crate) fn due_from(&self, name: u32) -> &[u64] {
         if self.closed || self.dropped > 0 || self.head != name {
@@ -127,20 +127,13 @@ impl RecvLedger {
     /// The `wr_id`s of `name` and of those behind it that the kernel has, if it is the next of a dead queue: as
     /// far as the kernel's CQEs for their flush, in this order, tell nothing but that.
     ///
-    /// [`pass_flushed`](Self::pass_flushed) notes those CQEs. What is left is for [`complete`](Self::complete).
+    /// [`pass`](Self::pass) notes those CQEs. What is left is for [`complete`](Self::complete).
     #[inline(always)]
     pub(crate) fn flushed_from(&self, name: u32) -> &[u64] {
         if !self.closed || self.dropped > 0 || self.head != name {
             return &[];
         }
         self.run_of_head(self.end)
-    }
-
-    /// Notes the kernel's CQEs for the first `count` that [`flushed_from`](Self::flushed_from) has shown, and
-    /// retires them.
-    #[inline(always)]
-    pub(crate) fn pass_flushed(&mut self, count: u32) {
-        self.head = self.head.wrapping_add(count);
     }
 
     /// The `wr_id`s of those before `end`, as far as they stand one behind the other.
@@ -165,10 +158,10 @@ impl RecvLedger {
         Some(wr_id)
     }
 
-    /// Notes the kernel's CQEs for the first `count` that [`due_from`](Self::due_from) has shown, and retires
-    /// them.
+    /// Notes the kernel's CQEs for the first `count` that [`due_from`](Self::due_from) or
+    /// [`flushed_from`](Self::flushed_from) has shown, and retires them.
     #[inline(always)]
-    pub(crate) fn succeed(&mut self, count: u32) {
+    pub(crate) fn pass(&mut self, count: u32) {
         self.head = self.head.wrapping_add(count);
     }
 

@@ -55,9 +55,7 @@ impl Sends {
             },
         })
     }
-}
 
-impl Sends {
     /// What the kernel says of the WQE that `name` names.
     fn state(&self, name: u32) -> u32 {
         // SAFETY: the ring is mapped.

@@ -32,9 +32,7 @@ impl Completions {
     pub(super) fn arm(&self) {
         self.0.arm();
     }
-}
 
-impl Completions {
     /// Takes CQEs as long as they are of this status, each of the entry behind that of the one before it, and
     /// `take` takes it; how many.
     #[inline(always)]
