@@ -130,6 +130,14 @@ impl Death {
         }
     }
 
+    /// Whether siw may raise QP_FATAL besides, as if the send had failed that the peer refuses. It does if the
+    /// peer's answer has been worked on before that send's last segment has returned from TCP (linux 6.1, 6.12
+    /// `siw_qp_tx.c: siw_qp_sq_proc_tx`, which finds `tx_suspend` and says ECONNABORTED).
+    #[must_use]
+    pub fn may_be_catastrophic(self, device: Device) -> bool {
+        device == Device::Siw && self == Self::RemoteKey
+    }
+
     /// Whether the application of the victim knows, because it was told by a verb.
     #[must_use]
     pub fn is_announced(self) -> bool {

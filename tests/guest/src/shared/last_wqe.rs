@@ -84,6 +84,9 @@ fn once(device: Device, death: Death) -> Outcome {
         scene.load_sends()?;
     }
     death.inflict(&scene, device.pick(4, 0))?;
+    if death.may_be_catastrophic(device) {
+        return last_wqe_or_catastrophic(&scene, death);
+    }
     drop(last_wqe(&scene)?);
     // What the victim has taken has completed by now.
     poll(&scene)?;
@@ -97,16 +100,21 @@ fn once(device: Device, death: Death) -> Outcome {
     Ok(())
 }
 
-/// siw's deaths under load: the application hears of the last WQE and of nothing else, unless a send
-/// that siw was carrying out is a catastrophic error. No last WQE comes behind that.
+/// siw's deaths under load.
 fn under_load(death: Death) -> Outcome {
     let scene = Scene::set(Device::Siw, death, Plan::SHARED)?;
     scene.post_recvs(10)?;
     scene.load_sends()?;
     death.inflict(&scene, 0)?;
+    last_wqe_or_catastrophic(&scene, death)
+}
+
+/// The application hears of the last WQE and of nothing else, unless a send that siw was carrying out is a
+/// catastrophic error. No last WQE comes behind that.
+fn last_wqe_or_catastrophic(scene: &Scene, death: Death) -> Outcome {
     let mut kinds = Vec::new();
     let mut limit = patience();
-    while let Some(event) = next_event(&scene, limit)? {
+    while let Some(event) = next_event(scene, limit)? {
         kinds.push(event.kind());
         limit = SILENCE;
     }
