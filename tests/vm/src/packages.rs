@@ -109,19 +109,39 @@ impl Packages {
         let _alone = self.cache.lock("apt")?;
         self.refresh()?;
         progress(&format!("installing {}", missing.join(" ")));
-        let options = [
-            "install",
-            "--yes",
-            "--no-install-recommends",
-            "-o",
-            "DPkg::Lock::Timeout=600",
-        ];
+        let source = self.source_for(&missing);
         run(self
-            .apt("apt-get")
+            .install_command(&missing)
+            .args(source)
             .env("DEBIAN_FRONTEND", "noninteractive")
-            .args(options)
-            .args(&missing))?;
+            .args(["--yes", "-o", "DPkg::Lock::Timeout=600"]))?;
         run(self.apt("apt-get").arg("clean"))
+    }
+
+    /// Returns apt's options for where `names` come from: the release, and else its backports.
+    ///
+    /// A machine may have a part of QEMU from there, `qemu-utils` mostly, which the release's own
+    /// `qemu-system-x86` breaks. apt then refuses, rather than to remove what is here, and the rest has to come
+    /// from backports too.
+    fn source_for(&self, names: &[&str]) -> Vec<String> {
+        let backports = vec![format!("--target-release={}-backports", self.release)];
+        let refuses = |source: &[String]| {
+            let mut trial = self.install_command(names);
+            output_of(trial.args(source).arg("--simulate")).is_err()
+        };
+        if refuses(&[]) && !refuses(&backports) {
+            backports
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn install_command(&self, names: &[&str]) -> Command {
+        let mut command = self.apt("apt-get");
+        command
+            .args(["install", "--no-install-recommends"])
+            .args(names);
+        command
     }
 
     /// Returns the control stanzas of all versions of the package `name`, newest first.
