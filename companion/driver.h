@@ -3,13 +3,18 @@
 #ifndef LASTWQE_DRIVER_H
 #define LASTWQE_DRIVER_H
 
-/*
- * Enters the probes of siw. Returns -ENODEV if it is not loaded, and -ENOENT, or what the kernel says
- * to a probe, if it is not the driver that is expected.
- */
-int siw_probe(void);
+struct driver {
+	/* The driver's module. */
+	const char *module;
+	/*
+	 * Enters the probes. Returns -ENODEV if the driver is not loaded, -EOPNOTSUPP if it is to be left
+	 * alone on this kernel, and anything else if it is not what is expected.
+	 */
+	int (*probe)(void);
+	/* Removes them; when it returns, none of them runs. */
+	void (*unprobe)(void);
+};
 
-/* Removes them; when it returns, none of them runs. */
-void siw_unprobe(void);
+extern const struct driver siw_driver;
 
 #endif

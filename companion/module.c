@@ -2,7 +2,7 @@
 /*
  * lastwqe_events: the asynchronous events of a connection's end, which the stock siw does not raise.
  *
- * Which, and why: docs/llp-events.md. Driver and module may be loaded in any order: the probes are
+ * Which, and why: docs/llp-events.md. Drivers and module may be loaded in any order: a driver's probes are
  * entered when both are there, and removed when the first of them goes.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -13,42 +13,77 @@
 
 #include "driver.h"
 
-/* Orders loading and unloading of the driver with our own. */
+/* Orders loading and unloading of the drivers with our own. */
 static DEFINE_MUTEX(probing);
-static bool probed;
 
-static int enter(void)
+static struct {
+	const struct driver *driver;
+	bool probed;
+} drivers[] = { { &siw_driver } };
+
+static int enter(size_t i)
 {
-	int error = probed ? 0 : siw_probe();
+	int error = drivers[i].probed ? 0 : drivers[i].driver->probe();
 
 	if (!error)
-		probed = true;
+		drivers[i].probed = true;
 	return error;
 }
 
-static void leave(void)
+static void leave(size_t i)
 {
-	if (probed)
-		siw_unprobe();
-	probed = false;
+	if (drivers[i].probed)
+		drivers[i].driver->unprobe();
+	drivers[i].probed = false;
 }
 
 static int driver_changed(struct notifier_block *block, unsigned long state, void *data)
 {
 	const struct module *module = data;
+	size_t i;
 
-	if (strcmp(module->name, "siw"))
-		return NOTIFY_DONE;
-	mutex_lock(&probing);
-	if (state == MODULE_STATE_COMING && enter())
-		pr_err("this siw has not the functions that are expected: left alone\n");
-	else if (state == MODULE_STATE_GOING)
-		leave();
-	mutex_unlock(&probing);
-	return NOTIFY_OK;
+	for (i = 0; i < ARRAY_SIZE(drivers); i++) {
+		int error;
+
+		if (strcmp(module->name, drivers[i].driver->module))
+			continue;
+		mutex_lock(&probing);
+		if (state == MODULE_STATE_COMING) {
+			error = enter(i);
+			if (error && error != -EOPNOTSUPP)
+				pr_err("this %s is not what is expected (%d): left alone\n",
+				       module->name, error);
+		} else if (state == MODULE_STATE_GOING) {
+			leave(i);
+		}
+		mutex_unlock(&probing);
+		return NOTIFY_OK;
+	}
+	return NOTIFY_DONE;
 }
 
 static struct notifier_block driver_block = { .notifier_call = driver_changed };
+
+/* Enters the probes of the drivers that are there; the others' are entered when they come. */
+static int enter_all(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(drivers); i++) {
+		const char *name = drivers[i].driver->module;
+		int error = enter(i);
+
+		if (error == -EOPNOTSUPP) {
+			pr_warn("%s is left alone on this kernel\n", name);
+		} else if (error && error != -ENODEV) {
+			pr_err("this %s is not what is expected: %d\n", name, error);
+			while (i--)
+				leave(i);
+			return error;
+		}
+	}
+	return 0;
+}
 
 static int __init lastwqe_events_init(void)
 {
@@ -63,23 +98,21 @@ static int __init lastwqe_events_init(void)
 	if (error)
 		return error;
 	mutex_lock(&probing);
-	error = enter();
+	error = enter_all();
 	mutex_unlock(&probing);
-	/* It will be entered when it comes. */
-	if (error == -ENODEV)
-		return 0;
-	if (error) {
+	if (error)
 		unregister_module_notifier(&driver_block);
-		pr_err("this siw has not the functions that are expected: %d\n", error);
-	}
 	return error;
 }
 
 static void __exit lastwqe_events_exit(void)
 {
+	size_t i;
+
 	unregister_module_notifier(&driver_block);
 	mutex_lock(&probing);
-	leave();
+	for (i = 0; i < ARRAY_SIZE(drivers); i++)
+		leave(i);
 	mutex_unlock(&probing);
 }
 

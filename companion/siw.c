@@ -10,21 +10,19 @@
  *
  * linux 6.1.192, 6.12.117: drivers/infiniband/sw/siw/siw_cm.c, siw_qp.c, siw_qp_rx.c, siw_verbs.c.
  */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
-
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/sched.h>
-#include <linux/uaccess.h>
 #include <net/sock.h>
 #include <net/tcp_states.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/iw_cm.h>
-#include <rdma/restrack.h>
 
 #include "driver.h"
 #include "notes.h"
+#include "probes.h"
+#include "users_qp.h"
 
 /* The note of an endpoint, from its socket; then that of the thread that deals with its end. */
 enum how {
@@ -53,9 +51,6 @@ MODULE_PARM_DESC(bad_close, "connections dropped because of what was received, o
 MODULE_PARM_DESC(reset, "connections reset by the peer (count)");
 MODULE_PARM_DESC(lost, "connections that TCP gave up (count)");
 MODULE_PARM_DESC(terminated, "connections ended by a TERMINATE of the peer (count)");
-
-/* A QP is not what is expected: nothing is raised any more. */
-static bool is_strange;
 
 /* siw_cm_llp_state_change(sk): the socket's state tells what TCP knows. Its user data is the endpoint. */
 static int on_state_change(struct kprobe *probe, struct pt_regs *regs)
@@ -145,46 +140,6 @@ static int on_create(struct kprobe *probe, struct pt_regs *regs)
 	return 0;
 }
 
-/*
- * Whether this is a QP of siw that a user has, as far as its exported half tells. Nothing is followed
- * that has not been read with care: the driver's structure is known to begin with it, but not to us.
- */
-static bool is_users_qp(struct ib_qp *qp)
-{
-	struct ib_uobject *object;
-	struct ib_device *device;
-	struct ib_qp *self;
-	enum rdma_restrack_type type;
-	enum rdma_driver_id driver;
-
-	if (get_kernel_nofault(self, &qp->real_qp) || self != qp ||
-	    get_kernel_nofault(type, &qp->res.type) || type != RDMA_RESTRACK_QP ||
-	    get_kernel_nofault(device, &qp->device) ||
-	    get_kernel_nofault(driver, &device->ops.driver_id) || driver != RDMA_DRIVER_SIW) {
-		WRITE_ONCE(is_strange, true);
-		pr_err_once("siw's QPs are not what is expected: no more events\n");
-		return false;
-	}
-	/* uverbs' object begins with what every object has, and that names the QP. */
-	object = (struct ib_uobject *)READ_ONCE(qp->uobject);
-	if (!object || rdma_is_kernel_res(&qp->res) || READ_ONCE(object->object) != qp)
-		return false;
-	/* core/rdma_core.c: it is locked for its destruction, and the lock is -1. */
-	return atomic_read(&object->usecnt) >= 0;
-}
-
-static void raise(struct ib_qp *qp, enum ib_event_type type)
-{
-	struct ib_event event = {
-		.device = qp->device,
-		.element.qp = qp,
-		.event = type,
-	};
-
-	if (qp->event_handler)
-		qp->event_handler(&event, qp->qp_context);
-}
-
 /* siw_qp_llp_close(qp) */
 static int on_close(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
@@ -203,8 +158,8 @@ static int on_closed(struct kretprobe_instance *instance, struct pt_regs *regs)
 	unsigned long how = note_take(current);
 	unsigned long noted = note_take(qp);
 
-	if (how == HOW_UNCONNECTED || (noted & QP_FAILED) || READ_ONCE(is_strange) ||
-	    !is_users_qp(qp))
+	if (how == HOW_UNCONNECTED || (noted & QP_FAILED) ||
+	    !is_users_qp(qp, RDMA_DRIVER_SIW))
 		return 0;
 
 	/* One thread comes here. */
@@ -221,11 +176,11 @@ static int on_closed(struct kretprobe_instance *instance, struct pt_regs *regs)
 
 	/* kernel-abi, src/siw/llp_event.rs has the mapping, and why. */
 	if (qp->srq)
-		raise(qp, IB_EVENT_QP_LAST_WQE_REACHED);
+		tell_user(qp, IB_EVENT_QP_LAST_WQE_REACHED);
 	else if (noted & QP_TERMINATED)
-		raise(qp, IB_EVENT_QP_REQ_ERR);
+		tell_user(qp, IB_EVENT_QP_REQ_ERR);
 	else if (!(noted & QP_DRAINED))
-		raise(qp, IB_EVENT_SQ_DRAINED);
+		tell_user(qp, IB_EVENT_SQ_DRAINED);
 	return 0;
 }
 
@@ -245,87 +200,31 @@ static int on_modified(struct kretprobe_instance *instance, struct pt_regs *regs
 {
 	struct ib_qp *qp = *(struct ib_qp **)instance->data;
 
-	if (note_take(current) == HOW_DROPPED && !READ_ONCE(is_strange) && is_users_qp(qp) &&
-	    qp->srq && !(note_take(qp) & QP_FAILED))
-		raise(qp, IB_EVENT_QP_LAST_WQE_REACHED);
+	if (note_take(current) == HOW_DROPPED && is_users_qp(qp, RDMA_DRIVER_SIW) && qp->srq &&
+	    !(note_take(qp) & QP_FAILED))
+		tell_user(qp, IB_EVENT_QP_LAST_WQE_REACHED);
 	return 0;
 }
 
-/* One of them has a handler, or two for entry and return. */
-static struct {
-	const char *function;
-	kprobe_pre_handler_t handler;
-	kretprobe_handler_t entry, returned;
-	struct kprobe probe;
-	struct kretprobe return_probe;
-	bool entered;
-} probes[] = {
+static struct probe probes[] = {
 	/* Those that write notes come first: the others rely on them. */
 	{ "siw_cm_llp_state_change", on_state_change },
 	{ "siw_cm_upcall", on_upcall },
 	{ "siw_proc_terminate", on_terminate },
 	{ "siw_qp_event", on_event },
 	{ "siw_create_qp", on_create },
-	{ "siw_qp_llp_close", .entry = on_close, .returned = on_closed },
-	{ "siw_qp_modify", .entry = on_modify, .returned = on_modified },
+	{ "siw_qp_llp_close", .entry = on_close, .returned = on_closed, .data = sizeof(struct ib_qp *) },
+	{ "siw_qp_modify", .entry = on_modify, .returned = on_modified, .data = sizeof(struct ib_qp *) },
 };
 
-/* A probe that was entered once has an address, and could not be entered by name again. */
-static int enter(size_t i)
+static int siw_probe(void)
 {
-	int error;
-
-	if (probes[i].handler) {
-		probes[i].probe = (struct kprobe){
-			.symbol_name = probes[i].function,
-			.pre_handler = probes[i].handler,
-		};
-		error = register_kprobe(&probes[i].probe);
-	} else {
-		probes[i].return_probe = (struct kretprobe){
-			.kp.symbol_name = probes[i].function,
-			.entry_handler = probes[i].entry,
-			.handler = probes[i].returned,
-			.data_size = sizeof(struct ib_qp *),
-			/* Those who wait for a lock in there count. */
-			.maxactive = 64,
-		};
-		error = register_kretprobe(&probes[i].return_probe);
-	}
-	probes[i].entered = !error;
-	return error;
+	return probes_enter(probes, ARRAY_SIZE(probes));
 }
 
-int siw_probe(void)
+static void siw_unprobe(void)
 {
-	bool any = false;
-	int failed = 0;
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(probes); i++) {
-		int error = enter(i);
-
-		any |= !error;
-		if (error && (!failed || failed == -ENOENT))
-			failed = error;
-	}
-	if (!failed)
-		return 0;
-	siw_unprobe();
-	return any || failed != -ENOENT ? failed : -ENODEV;
+	probes_leave(probes, ARRAY_SIZE(probes));
 }
 
-void siw_unprobe(void)
-{
-	size_t i = ARRAY_SIZE(probes);
-
-	while (i--) {
-		if (!probes[i].entered)
-			continue;
-		if (probes[i].handler)
-			unregister_kprobe(&probes[i].probe);
-		else
-			unregister_kretprobe(&probes[i].return_probe);
-		probes[i].entered = false;
-	}
-}
+const struct driver siw_driver = { "siw", siw_probe, siw_unprobe };
