@@ -15,6 +15,7 @@ struct driver {
 	void (*unprobe)(void);
 };
 
+extern const struct driver rxe_driver;
 extern const struct driver siw_driver;
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * lastwqe_events: the asynchronous events of a connection's end, which the stock siw does not raise.
+ * lastwqe_events: the asynchronous events that the stock siw and rdma_rxe do not raise.
  *
  * Which, and why: docs/llp-events.md. Drivers and module may be loaded in any order: a driver's probes are
  * entered when both are there, and removed when the first of them goes.
@@ -19,7 +19,7 @@ static DEFINE_MUTEX(probing);
 static struct {
 	const struct driver *driver;
 	bool probed;
-} drivers[] = { { &siw_driver } };
+} drivers[] = { { &siw_driver }, { &rxe_driver } };
 
 static int enter(size_t i)
 {
@@ -118,6 +118,6 @@ static void __exit lastwqe_events_exit(void)
 
 module_init(lastwqe_events_init);
 module_exit(lastwqe_events_exit);
-MODULE_DESCRIPTION("Asynchronous events at the end of siw's connections");
+MODULE_DESCRIPTION("Asynchronous events that siw and rdma_rxe do not raise");
 MODULE_LICENSE("Dual BSD/GPL");
 MODULE_VERSION("0.1.0");
