@@ -25,6 +25,7 @@
 
 pub mod cable;
 pub mod clog;
+pub mod companion;
 pub mod death;
 pub mod events;
 pub mod links;

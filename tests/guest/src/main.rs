@@ -28,6 +28,7 @@ mod races;
 mod recycle;
 mod refused;
 mod resize_cq;
+mod responder;
 mod served_by;
 mod shared;
 mod signs;
@@ -81,5 +82,6 @@ fn main() -> ExitCode {
     advise_mr::add(&mut suite);
     domains::add(&mut suite);
     llp_close::add(&mut suite);
+    responder::add(&mut suite);
     runner::main(&suite)
 }

@@ -6,15 +6,16 @@
 //! The cases are the same with the companion module (`companion/`) and without it. The provider tells by
 //! the mark; the stock one needs the module for it.
 
-mod companion;
+mod reason;
 mod told;
 
+use guest::companion;
 use guest::death::Death;
 use guest::links::{Cut, Device};
 use guest::scene::{Plan, Scene};
 use guest::suite::{Outcome, Suite};
 
-use companion::Reason;
+use reason::Reason;
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy)]
@@ -176,7 +177,7 @@ fn close(end: End, load: Load) -> Outcome {
         (Reason::Closed, Load::Full) => Reason::None,
         (reason, _) => reason,
     };
-    let before = companion::count(reason)?;
+    let before = companion::count(reason.counters())?;
     let cut = match (end.how, &cable) {
         (How::Cut, _) => Some(Cut::begin()?),
         (_, Some(cable)) => {
@@ -189,7 +190,8 @@ fn close(end: End, load: Load) -> Outcome {
     let told = told::listen(&scene, end, load)?;
     drop(cut);
     let siw_told = told::check(&told, end, load);
-    if !siw_told && let (Some(before), Some(after)) = (before, companion::count(reason)?) {
+    if !siw_told && let (Some(before), Some(after)) = (before, companion::count(reason.counters())?)
+    {
         assert!(after > before, "the module counts no {reason:?}");
     }
     scene.settle()

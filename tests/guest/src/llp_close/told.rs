@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
+use guest::companion;
 use guest::events::{self, SILENCE};
 use guest::scene::Scene;
 use guest::suite::Stop;
 use guest::verbs::sys;
 
-use super::companion::{self, Reason};
+use super::reason::Reason;
 use super::{End, Load};
 
 /// TCP gives up after some seconds; all else is told at once.
