@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use guest::death::no_remote;
 use guest::links::Device;
 use guest::pair::{Bench, owner};
 use guest::payload::Random;
@@ -32,25 +33,30 @@ const HEAP_SLACK: usize = 16 << 10;
 pub(crate) fn add(suite: &mut Suite) {
     for device in Device::ALL {
         suite
-            .case(format!("storm/{device}"), move || run(device))
+            .case(format!("storm/{device}"), move || run(device, End::any))
             .within(deadline(30))
             .beyond_stock("what is posted to a dead QP is lost");
     }
+    suite
+        .case("storm/refused", || run(Device::Rxe, |_| End::Refused))
+        .within(deadline(30))
+        .beyond_stock("what is posted to a dead QP is lost");
 }
 
-fn run(device: Device) -> Outcome {
+/// Connections of which each ends as `end` says.
+fn run(device: Device, end: fn(&mut Random) -> End) -> Outcome {
     let bench = Bench::open(device)?;
     let memory = bench.memory(64)?;
     let storm = Storm { bench, memory };
     returns_resources(device, || {
         let mut random = Random::replayable();
         for _ in 0..WARM_UP {
-            storm.cycle(&mut random)?;
+            storm.cycle(&mut random, end)?;
         }
         let (before, start) = (Usage::now()?, Instant::now());
         let count = EACH * rounds();
         for _ in 0..count {
-            storm.cycle(&mut random)?;
+            storm.cycle(&mut random, end)?;
         }
         let seconds = start.elapsed().as_secs_f32();
         remark(format_args!(
@@ -75,6 +81,8 @@ enum End {
     Close(bool),
     /// The QPs are just destroyed.
     Destroy,
+    /// The peer asks for memory that is none.
+    Refused,
 }
 
 impl End {
@@ -91,7 +99,7 @@ impl End {
 impl Storm {
     /// One connection: some messages, some requests that are never answered, some end, and some
     /// requests behind it. Half of them have an SRQ.
-    fn cycle(&self, random: &mut Random) -> Outcome {
+    fn cycle(&self, random: &mut Random, end: fn(&mut Random) -> End) -> Outcome {
         let far = self.bench.init(Transport::Rc, Caps::default())?;
         let mut near = self.bench.init(Transport::Rc, Caps::default())?;
         if random.between(0, 1) == 0 {
@@ -103,15 +111,22 @@ impl Storm {
         let sends = roll.sends_of(&qp);
         let write = SendWr::write(&[self.memory.sge(0, SMALL)], self.memory.remote(SMALL));
         qp.post_send(&roll.alternating(sends, random.between(1, 16), &write))?;
-        let (dying, end) = (&qp, End::any(random));
+        let (dying, end) = (&qp, end(random));
         match end {
             End::Err(mine) => pick(mine, dying, &peer).move_to(sys::IBV_QPS_ERR)?,
             End::Close(mine) if self.bench.device == Device::Siw => {
                 owner(pick(mine, dying, &peer))?.disconnect()?;
             }
             End::Close(_) | End::Destroy => {}
+            End::Refused => {
+                let sge = self.memory.sge(0, SMALL);
+                let write = SendWr::write(&[sge], no_remote(self.memory.remote(0)));
+                peer.post_send(&[write.signaled()])?;
+                let refused = far.send_cq.take_one()?;
+                assert_eq!(refused.status, sys::IBV_WC_REM_ACCESS_ERR, "{refused:?}");
+            }
         }
-        if matches!(end, End::Err(true)) {
+        if matches!(end, End::Err(true) | End::Refused) {
             qp.post_send(&roll.alternating(sends, 4, &write))?;
             roll.settle(&[&near.send_cq])?;
         }

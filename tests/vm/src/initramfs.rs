@@ -25,7 +25,7 @@ const OPTIONS: &[(&str, &str)] = &[("dummy.ko", "numdummies=0")];
 
 /// Builds the archive at every boot: it takes milliseconds, and no stale copy can be in use.
 ///
-/// Jobs find `companion`, which is not loaded, and siw, which they may load again, in `/run/vm`.
+/// Jobs find `companion`, which is not loaded, and the drivers, which they may load again, in `/run/vm`.
 pub(crate) fn build(kernel: &Kernel, companion: &Path) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).context(|| path.display().to_string());
     let mut archive = Archive::default();

@@ -40,9 +40,8 @@ impl Load {
 
     /// What the stock provider does wrong, with the module and without it.
     pub(super) fn stock_fault(self) -> Option<&'static str> {
-        (self == Self::Shared).then_some(
-            "LAST_WQE_REACHED is missing (6.1), or comes many times and after an error (6.12)",
-        )
+        (self == Self::Shared)
+            .then_some("LAST_WQE_REACHED is missing (6.1), or comes after an error (6.12)")
     }
 
     /// Posts it.

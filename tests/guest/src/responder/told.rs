@@ -63,7 +63,7 @@ impl Told {
     pub(super) fn assert_last_wqe(mut self, scene: &Scene, load: Load) -> Outcome {
         self.0.extend(listen(scene, SILENCE)?);
         let is_last_wqe = |kind: &&_| **kind == sys::IBV_EVENT_QP_LAST_WQE_REACHED;
-        let due = load == Load::Shared && !self.0.iter().any(|kind| is_error(kind));
+        let due = load == Load::Shared && !self.0.iter().any(is_error);
         let times = self.0.iter().filter(is_last_wqe).count();
         assert_eq!(times, usize::from(due), "events {self:?}");
         Ok(())
