@@ -31,8 +31,9 @@ expect_probes() { # NAME NUMBER
     if ((found == $2)); then pass "$1"; else fail "$1" "$found probes instead of $2"; fi
 }
 
+# The log goes through sed, too: two who write at a time would write into each other's lines.
 cases() { # WITH [FILTER]: cases of the theme, whose names say that they ran with it
-    "$guest" "$theme/${2:-}" | sed -E "s,$theme/(siw|rxe)/,&$1," || failed=1
+    "$guest" "$theme/${2:-}" 2>&1 | sed -uE "s,$theme/(siw|rxe)/,&$1," || failed=1
 }
 
 come_and_go() { # until the file OVER is there
