@@ -9,6 +9,7 @@
 //! | rxe, linux 6.12 | the event, each time its receive task runs in ERR (`rxe_resp.c: flush_recv_queue`) | the first in its time, or the announcer's; the others are not told |
 //! | siw | nothing; but SQ_DRAINED when the mark is flushed | SQ_DRAINED, or the announcer's event |
 //! | siw with the companion | that, and the event at the end of the connection (`kernel_abi::siw::LlpEvent`) | whichever is read first; the other is not told |
+//! | rxe with the companion | an error first, if its responder has refused a request and no receive tells | the error alone |
 
 use rdma_core_sys::{
     IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, ibv_event_type,
