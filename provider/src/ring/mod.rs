@@ -29,6 +29,7 @@
 //! only.
 
 pub(crate) mod index;
+mod inline_data;
 mod map;
 mod order;
 pub(crate) mod valid;

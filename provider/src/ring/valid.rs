@@ -16,9 +16,9 @@
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::os::fd::RawFd;
-use std::ptr;
 
 use super::atomic::AtomicU16;
+use super::inline_data;
 use super::map::Mapping;
 use super::order;
 use crate::errno::{Errno, Result};
@@ -252,23 +252,37 @@ impl<T> OpenEntry<'_, T> {
         unsafe { self.at.wrapping_add(AT).cast::<V>().write_unaligned(value) };
     }
 
-    /// Writes the `nth` of the `COUNT` members of an array that is `AT` bytes into it; nothing if there is
-    /// no such member.
+    /// Writes the values of a list that are `wanted` to an array of `COUNT` members that is `AT` bytes into it, one
+    /// behind the other; how many.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the list is longer than the array; what `wanted` says.
     #[inline(always)]
-    pub(crate) fn write_member<const AT: usize, const COUNT: usize, V: Copy>(
+    pub(crate) fn write_list<const AT: usize, const COUNT: usize, V: Copy>(
         &mut self,
-        nth: usize,
-        value: V,
-    ) {
+        list: &[V],
+        mut wanted: impl FnMut(&V) -> Result<bool>,
+    ) -> Result<u8> {
         const {
             assert!(AT >= FLAGS + size_of::<u16>());
             assert!(AT + COUNT * size_of::<V>() <= size_of::<T>());
         };
-        if nth < COUNT {
-            let array = self.at.wrapping_add(AT).cast::<V>();
-            // SAFETY: inside an entry in the mapping (invariant).
-            unsafe { array.wrapping_add(nth).write_unaligned(value) };
+        if list.len() > COUNT {
+            return Err(Errno::EINVAL);
         }
+        let mut to = self.at.wrapping_add(AT).cast::<V>();
+        let mut count = 0_u8;
+        for value in list {
+            if wanted(value)? {
+                // SAFETY: inside the array (there are no more than it has members), which is inside an entry in the
+                // mapping (invariant).
+                unsafe { to.write_unaligned(*value) };
+                to = to.wrapping_add(1);
+                count = count.wrapping_add(1);
+            }
+        }
+        Ok(count)
     }
 
     /// Writes `bytes`, which are `at` bytes into an array of `LEN` bytes that is `AT` bytes into it.
@@ -276,6 +290,7 @@ impl<T> OpenEntry<'_, T> {
     /// # Errors
     ///
     /// `EINVAL` if they do not fit; nothing is written then.
+    #[inline(always)]
     pub(crate) fn write_bytes<const AT: usize, const LEN: usize>(
         &mut self,
         at: usize,
@@ -288,7 +303,7 @@ impl<T> OpenEntry<'_, T> {
         let to = self.at.wrapping_add(AT).wrapping_add(at);
         // SAFETY: inside an entry in the mapping (just checked, and the invariant). The caller's memory is not
         // the mapping, to which no reference exists.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        unsafe { inline_data::copy(bytes, to) };
         Ok(())
     }
 

@@ -117,17 +117,31 @@ impl Terms {
         wr: &ibv_send_wr,
         sges: &[ibv_sge],
     ) -> Result<u32> {
-        let mut length = 0_u32;
+        // What most lists are needs no loop.
+        let [only] = sges else {
+            return self.write_inline_list(slot, wr, sges);
+        };
+        self.check_inline(wr, only.length)?;
+        slot.write_tail(0, inline_bytes(only)?)?;
+        Ok(only.length)
+    }
+
+    /// As [`write_inline`](Self::write_inline), of any number.
+    #[cold]
+    #[inline(never)]
+    fn write_inline_list(
+        &self,
+        mut slot: OpenSlot<'_, SendWqe>,
+        wr: &ibv_send_wr,
+        sges: &[ibv_sge],
+    ) -> Result<u32> {
+        let length = message_len(sges)?;
         self.check_inline(wr, length)?;
+        let mut at = 0_usize;
         for sge in sges {
             let bytes = inline_bytes(sge)?;
-            // CAST: u32 fits usize on every target that libibverbs supports.
-            let at = length as usize;
-            let behind = length.checked_add(sge.length);
-            length = behind
-                .filter(|behind| *behind <= self.max_inline)
-                .ok_or(Errno::EINVAL)?;
             slot.write_tail(at, bytes)?;
+            at = at.wrapping_add(bytes.len());
         }
         Ok(length)
     }

@@ -239,6 +239,9 @@ const _: () = assert!(
         && offset_of!(ibv_sge, lkey) == offset_of!(Sge, lkey)
 );
 
+/// Where an SQE has its second entry.
+const SECOND: usize = offset_of!(Sqe, sge) + size_of::<Sge>();
+
 /// Writes a scatter/gather list of at most [`MAX_SGE`] entries to where an element has its own, `AT`, leaving out
 /// empty ones; how many, and the message length that they add up to.
 ///
@@ -253,14 +256,11 @@ pub(super) fn write_sges<const AT: usize, T>(
     mut element: OpenEntry<'_, T>,
     sges: &[ibv_sge],
 ) -> Result<(u8, u32)> {
-    let (mut count, mut length) = (0_u8, 0_u32);
-    for sge in sges {
-        if sge.length != 0 {
-            length = length.checked_add(sge.length).ok_or(Errno::EINVAL)?;
-            element.write_member::<AT, { siw::MAX_SGE }, _>(count.into(), *sge);
-            count = count.wrapping_add(1);
-        }
-    }
+    let mut length = 0_u32;
+    let count = element.write_list::<AT, { siw::MAX_SGE }, _>(sges, |sge| {
+        length = length.checked_add(sge.length).ok_or(Errno::EINVAL)?;
+        Ok(sge.length != 0)
+    })?;
     Ok((count, length))
 }
 
@@ -277,21 +277,17 @@ fn write_gather_list(mut sqe: OpenEntry<'_, Sqe>, sges: &[ibv_sge], is_read: boo
     let num_sge = match (is_read, sges) {
         // Also an empty READ has its one entry.
         (true, [only, ..]) => {
-            write_sge(&mut sqe, 0, *only);
+            sqe.write_part::<{ offset_of!(Sqe, sge) }, _>(*only);
             1
         }
         // Empty, and at the end, where it does no harm.
         (false, _) if count == 1 && length <= MAX_IN_HEADER => {
-            write_sge(&mut sqe, 1, ibv_sge::default());
+            sqe.write_part::<SECOND, _>(ibv_sge::default());
             2
         }
         _ => count,
     };
     Ok(num_sge)
-}
-
-fn write_sge(sqe: &mut OpenEntry<'_, Sqe>, nth: usize, sge: ibv_sge) {
-    sqe.write_member::<{ offset_of!(Sqe, sge) }, { siw::MAX_SGE }, _>(nth, sge);
 }
 
 /// Copies the bytes that a gather list names behind the first entry, which holds their length. The kernel sets
@@ -300,8 +296,6 @@ fn write_sge(sqe: &mut OpenEntry<'_, Sqe>, nth: usize, sge: ibv_sge) {
 /// # Errors
 ///
 /// `EINVAL` if they do not fit, or the operation has none.
-// Cold: the registers are for the lists that need no loop.
-#[cold]
 #[inline(never)]
 fn write_inline(
     mut sqe: OpenEntry<'_, Sqe>,
@@ -309,20 +303,42 @@ fn write_inline(
     operation: &Operation,
 ) -> Result<u8> {
     operation.check_inline(0)?;
-    let mut length = 0_u32;
-    for sge in sges {
-        let bytes = inline_bytes(sge)?;
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        let at = length as usize;
-        length = length.checked_add(sge.length).ok_or(Errno::EINVAL)?;
-        sqe.write_bytes::<{ Sqe::INLINE_OFFSET }, { siw::MAX_INLINE }>(at, bytes)?;
-    }
+    // What most lists are needs no loop.
+    let length = if let [only] = sges {
+        write_inline_bytes(&mut sqe, 0, inline_bytes(only)?)?;
+        only.length
+    } else {
+        write_inline_list(sqe.reborrow(), sges)?
+    };
     let head = ibv_sge {
         length,
         ..Default::default()
     };
-    write_sge(&mut sqe, 0, head);
+    sqe.write_part::<{ offset_of!(Sqe, sge) }, _>(head);
     Ok(0)
+}
+
+/// Copies the bytes of a list of any number of entries; how many.
+///
+/// # Errors
+///
+/// As [`write_inline`].
+#[cold]
+#[inline(never)]
+fn write_inline_list(mut sqe: OpenEntry<'_, Sqe>, sges: &[ibv_sge]) -> Result<u32> {
+    let length = message_len(sges)?;
+    let mut at = 0_usize;
+    for sge in sges {
+        let bytes = inline_bytes(sge)?;
+        write_inline_bytes(&mut sqe, at, bytes)?;
+        at = at.wrapping_add(bytes.len());
+    }
+    Ok(length)
+}
+
+#[inline(always)]
+fn write_inline_bytes(sqe: &mut OpenEntry<'_, Sqe>, at: usize, bytes: &[u8]) -> Result<()> {
+    sqe.write_bytes::<{ Sqe::INLINE_OFFSET }, { siw::MAX_INLINE }>(at, bytes)
 }
 
 /// Writes what an operation has of its own.

@@ -3,8 +3,8 @@
 //! Slots of rxe's ring while we write them.
 
 use std::marker::PhantomData;
-use std::ptr;
 
+use super::super::inline_data;
 use super::{IndexRing, Word};
 use crate::errno::{Errno, Result};
 
@@ -97,6 +97,7 @@ impl<T> OpenSlot<'_, T> {
     /// # Errors
     ///
     /// `EINVAL` if they do not fit; nothing is written then.
+    #[inline(always)]
     pub(crate) fn write_tail(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
         if at
             .checked_add(bytes.len())
@@ -107,7 +108,7 @@ impl<T> OpenSlot<'_, T> {
         let to = self.at.wrapping_add(size_of::<T>()).wrapping_add(at);
         // SAFETY: `at + len` is inside the tail (just checked), which is in the mapping (invariant). The
         // caller's memory is not the mapping, to which no reference exists.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        unsafe { inline_data::copy(bytes, to) };
         Ok(())
     }
 }
