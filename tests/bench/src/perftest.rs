@@ -2,6 +2,7 @@
 
 //! What users see: perftest's latency and message rate, and the processor time that both ends take.
 
+use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::process::{Child, Command, Stdio};
@@ -107,10 +108,8 @@ fn talk(
     };
     let before = cpu_us();
     let mut server = start(None)?;
-    // perftest has no sign of its own that it listens; one that connects too soon fails, and says so.
-    thread::sleep(Duration::from_millis(700));
-    let client = start(Some(device.address().to_string()))?;
-    let output = ended(client);
+    let output = await_listening(&mut server, device, port)
+        .and_then(|()| ended(start(Some(device.address().to_string()))?));
     // It has ended by itself, or never will.
     drop(server.kill());
     server.wait()?;
@@ -125,9 +124,38 @@ fn talk(
     })
 }
 
+/// How long a program may take to do its part.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Waits until a server can be connected to. It is said to listen before `rdma_listen`(3) is over, and sleeps after it.
+fn await_listening(server: &mut Child, device: Device, port: u16) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let place = format!(":{port}");
+    loop {
+        let ids = Command::new("rdma")
+            .args(["resource", "show", "cm_id", "link", device.ibdev()])
+            .output()?;
+        let ids = String::from_utf8_lossy(&ids.stdout).into_owned();
+        let is_there = |id: &str| {
+            id.contains("state LISTEN") && id.split_whitespace().any(|word| word.ends_with(&place))
+        };
+        let state = fs::read_to_string(format!("/proc/{}/stat", server.id()))?;
+        if ids.lines().any(is_there) && state.contains(") S ") {
+            return Ok(());
+        }
+        if let Some(status) = server.try_wait()? {
+            return Err(io::Error::other(format!("the server has ended: {status}")));
+        }
+        if Instant::now() > deadline {
+            return Err(io::Error::other("the server does not listen"));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// What a program that ends in time has printed.
 fn ended(mut child: Child) -> io::Result<String> {
-    let deadline = Instant::now() + Duration::from_secs(40);
+    let deadline = Instant::now() + PATIENCE;
     while child.try_wait()?.is_none() {
         if Instant::now() > deadline {
             child.kill()?;
