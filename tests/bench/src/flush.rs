@@ -54,7 +54,11 @@ pub(crate) fn run(device: Device, wrs: u32, qps: u32, is_counted: bool) -> Resul
         .map(|_| ready(&init(4)))
         .collect::<Result<Vec<_>, _>>()?;
     let victim = ready(&init(wrs))?;
-    let list: Vec<_> = (0..64).map(|id| RecvWr::new(id, &[])).collect();
+    let memory = bench.memory(64)?;
+    // Of an entry each: libsiw takes no receive without one.
+    let list: Vec<_> = (0..64)
+        .map(|id| RecvWr::new(id, &[memory.sge(0, 64)]))
+        .collect();
     let mut left = wrs as usize;
     while left > 0 {
         let some = left.min(list.len());

@@ -15,7 +15,7 @@ use crate::perftest;
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// All of it: half an hour.
+    /// All of it: an hour.
     Full,
     /// What is counted, and not timed.
     Quick,
