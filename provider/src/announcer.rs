@@ -211,20 +211,21 @@ impl<D: Driver> Announcer<D> {
 pub(crate) fn announce<D: Driver>(pair: &QueuePair<D>) {
     let Some(me) = pair.arc() else { return };
     loop {
-        let announcer = {
-            let life = lock(&pair.life);
-            if life.gone {
-                return;
-            }
-            // SAFETY: libibverbs' half is there until `life` is gone.
-            let context = unsafe { (*pair.base.0).context };
-            // SAFETY: the QP's context, which is open.
-            unsafe { pair.context.announcer::<D>(context) }
-        };
-        match announcer {
-            Ok(announcer) if announcer.enter(&me) => return announcer.strike(),
+        let life = lock(&pair.life);
+        if life.gone {
+            return;
+        }
+        // SAFETY: libibverbs' half is there until `life` is gone.
+        let context = unsafe { (*pair.base.0).context };
+        // SAFETY: the QP's context, which is open.
+        let announcer = unsafe { pair.context.announcer::<D>(context) };
+        // Before the lock is given back: who destroys the QP then finds it entered, and withdraws it.
+        let entered = announcer.map(|announcer| (announcer.enter(&me), announcer));
+        drop(life);
+        match entered {
+            Ok((true, announcer)) => return announcer.strike(),
             // Another thread has just retired it.
-            Ok(_) => {}
+            Ok((false, _)) => {}
             Err(errno) => {
                 let line = format!("an event could not be raised: {errno:?}");
                 return pair.context.note(&line);
