@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::scene::Scene;
 use crate::suite::{Outcome, Stop};
 use crate::verbs::{AsyncEvent, Context, sys};
 
@@ -46,4 +47,27 @@ pub fn expect_silence(context: &Arc<Context>, meanwhile: impl FnMut() -> Outcome
         None => Ok(()),
         Some(event) => Err(Stop::Fail(format!("unexpected {event:?}"))),
     }
+}
+
+/// The kinds of the events of a scene's victim, of which the first may take `limit`, until no more come. Those of
+/// others are shown to `other`.
+///
+/// # Errors
+///
+/// As [`next_event`].
+pub fn kinds_of_victim(
+    scene: &Scene,
+    mut limit: Duration,
+    mut other: impl FnMut(&AsyncEvent),
+) -> Result<Vec<sys::ibv_event_type>, Stop> {
+    let mut kinds = Vec::new();
+    while let Some(event) = next_event(scene.context(), limit, || Ok(()))? {
+        if event.is_of_qp(&scene.victim.qp) {
+            kinds.push(event.kind());
+            limit = SILENCE;
+        } else {
+            other(&event);
+        }
+    }
+    Ok(kinds)
 }

@@ -29,6 +29,7 @@ pub mod companion;
 pub mod death;
 pub mod events;
 pub mod links;
+pub mod load;
 pub mod pair;
 pub mod payload;
 pub mod peer;

@@ -12,7 +12,8 @@ mod told;
 use guest::companion;
 use guest::death::Death;
 use guest::links::{Cut, Device};
-use guest::scene::{Plan, Scene};
+use guest::load::Load;
+use guest::scene::Scene;
 use guest::suite::{Outcome, Suite};
 
 use reason::Reason;
@@ -95,36 +96,6 @@ impl End {
             // TCP takes its time.
             How::Cut => &[Load::Empty, Load::Full],
             How::CableCut => &[Load::Shared],
-        }
-    }
-}
-
-/// What the victim has to do when its connection ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Load {
-    /// Nothing.
-    Empty,
-    /// Sends and receives.
-    Full,
-    /// Nothing, and its receives would come from an SRQ that has none.
-    Shared,
-}
-
-impl Load {
-    const ALL: [Self; 3] = [Self::Empty, Self::Full, Self::Shared];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::Full => "full",
-            Self::Shared => "shared",
-        }
-    }
-
-    fn plan(self) -> Plan {
-        match self {
-            Self::Shared => Plan::SHARED,
-            Self::Empty | Self::Full => Plan::PLAIN,
         }
     }
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use guest::companion;
 use guest::events::{self, SILENCE};
+use guest::load::Load;
 use guest::scene::Scene;
 use guest::suite::Stop;
 use guest::verbs::sys;
 
+use super::End;
 use super::reason::Reason;
-use super::{End, Load};
 
 /// TCP gives up after some seconds; all else is told at once.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(12)];
@@ -27,18 +28,11 @@ pub(super) fn listen(
     end: End,
     load: Load,
 ) -> Result<Vec<sys::ibv_event_type>, Stop> {
-    let mut kinds = Vec::new();
-    let mut limit = match is_idle(end, load) {
+    let limit = match is_idle(end, load) {
         true => SILENCE,
         false => PATIENCE[usize::from(end.reason == Reason::Lost)],
     };
-    while let Some(event) = events::next_event(scene.context(), limit, || Ok(()))? {
-        if event.is_of_qp(&scene.victim.qp) {
-            kinds.push(event.kind());
-            limit = SILENCE;
-        }
-    }
-    Ok(kinds)
+    events::kinds_of_victim(scene, limit, |_| ())
 }
 
 /// Checks that the application was told once what it has to know. Returns whether siw has raised an error by

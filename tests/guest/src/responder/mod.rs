@@ -14,12 +14,12 @@ mod told;
 use guest::companion;
 use guest::death::Death;
 use guest::links::Device;
+use guest::load::Load;
 use guest::pair::Retry;
 use guest::scene::{Plan, SMALL, Scene};
 use guest::suite::{Outcome, Suite};
 use guest::verbs::{SendWr, sys};
 
-use load::Load;
 use refusal::Refusal;
 use reported::Reported;
 use told::{Told, Why};
@@ -31,7 +31,7 @@ pub(crate) fn add(suite: &mut Suite) {
             let name = format!("responder/rxe/{}/{}", refusal.name(), load.name());
             suite
                 .case(name, move || refuse(refusal, load))
-                .beyond_stock(load.stock_fault());
+                .beyond_stock(load::stock_fault(load));
         }
     }
     for reported in Reported::ALL {
@@ -39,7 +39,7 @@ pub(crate) fn add(suite: &mut Suite) {
             let name = format!("responder/rxe/{}/{}", reported.name(), load.name());
             suite
                 .case(name, move || report(reported, load))
-                .beyond_stock(load.stock_fault());
+                .beyond_stock(load::stock_fault(load));
         }
     }
     suite.case("responder/rxe/no_receive", || no_receive(Plan::PLAIN));
@@ -59,7 +59,7 @@ fn victim(plan: Plan) -> Result<Scene, guest::suite::Stop> {
 fn refuse(refusal: Refusal, load: Load) -> Outcome {
     let scene = victim(load.plan())?;
     let target = refusal.prepare(&scene)?;
-    load.give(&scene)?;
+    load::give(load, &scene)?;
     let before = companion::count(refusal.why().counters())?;
     refusal.ask(&scene, target.remote)?;
     let told = Told::expect(&scene, refusal.why().event_if_told())?;
@@ -67,7 +67,7 @@ fn refuse(refusal: Refusal, load: Load) -> Outcome {
         let after = companion::count(refusal.why().counters())?;
         assert_eq!(after, Some(before + 1), "counted");
     }
-    load.assert_flushed(&scene)?;
+    load::assert_flushed(load, &scene)?;
     told.assert_last_wqe(&scene, load)
 }
 
@@ -122,8 +122,8 @@ fn again_after_reset() -> Outcome {
 /// A QP that its application moves to ERR has refused nothing.
 fn moved_to_err() -> Outcome {
     let scene = victim(Plan::PLAIN)?;
-    Load::Full.give(&scene)?;
+    load::give(Load::Full, &scene)?;
     scene.victim.qp.move_to(sys::IBV_QPS_ERR)?;
     drop(Told::expect(&scene, None)?);
-    Load::Full.assert_flushed(&scene)
+    load::assert_flushed(Load::Full, &scene)
 }

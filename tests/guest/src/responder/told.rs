@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use guest::companion;
 use guest::events::{self, SILENCE};
+use guest::load::Load;
 use guest::scene::Scene;
 use guest::suite::{Outcome, Stop};
 use guest::verbs::sys;
-
-use super::load::Load;
 
 /// How long the event may take. It is raised before the peer's completion is.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -80,14 +79,8 @@ fn is_error(kind: &sys::ibv_event_type) -> bool {
 }
 
 /// The kinds of the victim's events, until no more come.
-fn listen(scene: &Scene, mut limit: Duration) -> Result<Vec<sys::ibv_event_type>, Stop> {
-    let mut kinds = Vec::new();
-    while let Some(event) = events::next_event(scene.context(), limit, || Ok(()))? {
-        assert!(!scene.is_of_peer(&event), "the peer has {event:?}");
-        if event.is_of_qp(&scene.victim.qp) {
-            kinds.push(event.kind());
-            limit = SILENCE;
-        }
-    }
-    Ok(kinds)
+fn listen(scene: &Scene, limit: Duration) -> Result<Vec<sys::ibv_event_type>, Stop> {
+    events::kinds_of_victim(scene, limit, |event| {
+        assert!(!scene.is_of_peer(event), "the peer has {event:?}");
+    })
 }
