@@ -55,6 +55,9 @@ fn run(words: &[&str]) -> Result<bool, Box<dyn Error>> {
     match words {
         ["rows"] => with_links(|| rows::print(Extent::Full).map(|()| true)),
         ["rows", "--quick"] => with_links(|| rows::print(Extent::Quick).map(|()| true)),
+        ["rows", "--instructions"] => {
+            with_links(|| rows::print(Extent::Instructions).map(|()| true))
+        }
         ["check"] => with_links(check::print),
         ["report", directory] => {
             let lines = io::read_to_string(io::stdin())?;

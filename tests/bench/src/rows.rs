@@ -19,6 +19,8 @@ pub(crate) enum Extent {
     Full,
     /// What is counted, and not timed.
     Quick,
+    /// Instructions of posts and polls.
+    Instructions,
 }
 
 /// Times are the medians of so many runs, one of each provider in turn.
@@ -32,11 +34,17 @@ pub(crate) fn print(extent: Extent) -> io::Result<()> {
             ("instructions", instructions as fn(_, _) -> _),
             ("system calls", system_calls),
         ] {
+            if extent == Extent::Instructions && group != "instructions" {
+                continue;
+            }
             let [stock, ours] = both(|provider| measure(device, provider))?;
             lines(group, device, "per call", &stock, &ours);
             if group == "instructions" {
                 sums(device, &stock, &ours);
             }
+        }
+        if extent == Extent::Instructions {
+            continue;
         }
         flushes(device, extent)?;
         lifetimes(device)?;
@@ -133,7 +141,7 @@ fn flushes(device: Device, extent: Extent) -> io::Result<()> {
             (256, 64),
             (256, 512),
         ],
-        Extent::Quick => &[(16, 1), (256, 1), (4096, 1), (256, 64)],
+        Extent::Quick | Extent::Instructions => &[(16, 1), (256, 1), (4096, 1), (256, 64)],
     };
     for &(wrs, qps) in sizes {
         let row = format!("{wrs} of 1 QP among {qps}");
