@@ -117,9 +117,15 @@ impl Cookie {
         u32::from_le_bytes([a, b, c, d])
     }
 
+    /// The part of a cookie that names the queue: 32 bits.
+    #[inline(always)]
+    pub(crate) fn key(raw: u64) -> u64 {
+        raw >> OWNER_SHIFT
+    }
+
     /// Whether two cookies name entries of the same queue.
     pub(crate) fn is_of_one_queue(a: u64, b: u64) -> bool {
-        (a ^ b) >> OWNER_SHIFT == 0
+        Self::key(a ^ b) == 0
     }
 
     /// Reads a value that came back from the kernel; `None` if it names no queue.

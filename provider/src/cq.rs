@@ -55,6 +55,9 @@ pub(crate) struct CompletionQueue<D: Driver> {
 #[derive(Debug)]
 pub(crate) struct Completions<D: Driver> {
     pub(crate) ring: D::Completions,
+    /// CQEs are all that a poll has to look at. What was [locked](CompletionQueue::lock) since the last full poll may
+    /// be so and does not say it.
+    pub(crate) is_quiet: bool,
     /// Where the kernel has a newer ring, as long as that could not be mapped.
     pub(crate) moved: Option<D::CqAnswer>,
     /// The ring was, before the kernel moved to the one that is there now.
@@ -118,14 +121,45 @@ impl<D: Driver> Cq<D> {
         unsafe { cq.cast::<Self>().as_ref() }
     }
 
+    /// As [`of`](Self::of), of one that is there.
+    ///
+    /// # Safety
+    ///
+    /// `cq` is a CQ that [`create`] made for this driver, not yet destroyed.
+    #[inline(always)]
+    pub(crate) unsafe fn at<'a>(cq: *mut ibv_cq) -> &'a Self {
+        // SAFETY: begins a `Cq`. libibverbs' half is behind an `UnsafeCell`.
+        unsafe { &*cq.cast::<Self>() }
+    }
+
     pub(crate) fn base(&self) -> *mut ibv_cq {
         self.base.get().cast()
     }
 }
 
 impl<D: Driver> CompletionQueue<D> {
+    /// The CQ, for whoever may give a poll more to look at.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Completions<D>> {
+        let mut state = self.lock_quietly();
+        state.is_quiet = false;
+        state
+    }
+
+    /// The CQ, for whoever does not.
+    #[inline(always)]
+    pub(crate) fn lock_quietly(&self) -> MutexGuard<'_, Completions<D>> {
         lock(&self.state)
+    }
+
+    /// The CQ, whose lock was left taken.
+    ///
+    /// # Safety
+    ///
+    /// As [`Mutex::resume`].
+    #[inline(always)]
+    pub(crate) unsafe fn resume(&self) -> MutexGuard<'_, Completions<D>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.state.resume() }
     }
 
     /// The lock, if nobody has it.
@@ -203,7 +237,7 @@ impl<D: Driver> CompletionQueue<D> {
 
     /// Whether somebody may be asleep.
     pub(crate) fn is_armed(&self) -> bool {
-        self.lock().armed
+        self.lock_quietly().armed
     }
 
     /// Notes that a QP is suspect.
@@ -328,6 +362,7 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
             context: ours,
             state: Mutex::new(Completions {
                 ring,
+                is_quiet: false,
                 moved: None,
                 left_full: false,
                 ahead: ReadAhead::default(),

@@ -275,15 +275,35 @@ pub(crate) enum Published {
     Dead,
 }
 
+/// What the next CQE is at first sight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// There is none.
+    Nothing,
+    /// A success with this cookie.
+    Success(u64),
+    /// Something else, or the ring may have been full.
+    Unclear,
+}
+
+/// Entries of which nothing has to be known, as many as there are CQEs.
+pub(crate) const EACH: [(); usize::MAX] = [(); usize::MAX];
+
 /// Our side of a CQ's ring. Used under the lock of the CQ.
 pub(crate) trait CompletionRing: Debug + Send {
     /// How many CQEs it can hold.
     fn capacity(&self) -> u32;
 
+    /// What the next CQE is at first sight. Where one [may](Self::may_glance) look.
+    fn glance(&mut self) -> Sight;
+
+    /// [Takes](Self::take) the success that [`glance`](Self::glance) has found, and releases it.
+    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64);
+
     /// What the next CQE says first.
     fn front(&mut self) -> Option<Front>;
 
-    /// Whether there is no CQE behind the one that [`front`](Self::front) has found, as far as is known.
+    /// Whether there is no CQE behind the one that was found, as far as is known.
     fn is_last(&self) -> bool;
 
     /// Reads the CQE that [`front`](Self::front) has found into `wc`, with this `wr_id`, and goes on to the
@@ -328,6 +348,10 @@ pub(crate) trait CompletionRing: Debug + Send {
 
     /// Gives what was read back to the kernel.
     fn release(&mut self);
+
+    /// Whether a [`glance`](Self::glance) tells of the next CQE what has to be known, and goes on to do so until
+    /// something else than [`take_only`](Self::take_only) takes one: nothing waits for [`release`](Self::release).
+    fn may_glance(&self) -> bool;
 
     /// Whether there may have been no free place since [`forget_full`](Self::forget_full), so that a CQE was
     /// dropped.

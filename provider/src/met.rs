@@ -5,7 +5,7 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::cookie::{Cookie, Queue, VOID};
+use crate::cookie::{Cookie, Queue};
 use crate::cq::{CompletionQueue, Completions};
 use crate::driver::Driver;
 use crate::ledger::RecvLedger;
@@ -32,22 +32,29 @@ impl<D: Driver> Copy for Named<'_, D> {}
 
 /// The queue whose CQE was settled last, and the part of its cookies that names it. What is polled next is mostly of
 /// the same.
+///
+/// # Invariants
+///
+/// There is a queue, unless the key is [`NOBODY`].
 pub(crate) struct Met<D: Driver> {
-    cookie: u64,
+    key: u64,
     /// As long as it is met: see [`queue`](Self::queue).
     queue: Option<Named<'static, D>>,
 }
 
+/// No cookie has this key.
+const NOBODY: u64 = u64::MAX;
+
 impl<D: Driver> fmt::Debug for Met<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Met").field(&self.cookie).finish()
+        f.debug_tuple("Met").field(&self.key).finish()
     }
 }
 
 impl<D: Driver> Met<D> {
     pub(crate) fn nobody() -> Self {
         Self {
-            cookie: VOID,
+            key: NOBODY,
             queue: None,
         }
     }
@@ -66,7 +73,7 @@ impl<D: Driver> Met<D> {
             }
         };
         Self {
-            cookie,
+            key: Cookie::key(cookie),
             queue: Some(queue),
         }
     }
@@ -78,11 +85,11 @@ impl<D: Driver> Met<D> {
     /// The CQ is locked as long as it is used.
     #[inline(always)]
     pub(crate) unsafe fn queue<'a>(&self, cookie: u64) -> Option<Named<'a, D>> {
-        if Cookie::is_of_one_queue(cookie, self.cookie) {
-            self.queue
-        } else {
-            None
+        if Cookie::key(cookie) != self.key {
+            return None;
         }
+        // SAFETY: there is one (invariant).
+        Some(unsafe { self.queue.unwrap_unchecked() })
     }
 }
 

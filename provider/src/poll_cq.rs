@@ -20,12 +20,11 @@ use crate::cookie::Cookie;
 use crate::cq::{CompletionQueue, Completions, Cq};
 use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver, Front};
-use crate::errno::Errno;
 use crate::ledger::Entry;
-use crate::lock::{MutexGuard, lock};
+use crate::lock::{Kept, MutexGuard, lock};
 use crate::met::Named;
 use crate::queue_pair::QueuePair;
-use crate::quick_poll::{One, Quick};
+use crate::quick_poll::{Left, Quick};
 use crate::srq::SharedQueue;
 
 /// `ibv_poll_cq`(3).
@@ -40,32 +39,33 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
     num_entries: c_int,
     wc: *mut ibv_wc,
 ) -> c_int {
-    // SAFETY: a CQ of ours.
-    let ours = unsafe { Cq::<D>::of(cq) };
-    if num_entries > 0
-        && !wc.is_null()
-        && let Some(cq) = ours
-    {
-        // SAFETY: the caller has room for so many there.
-        return unsafe {
-            match cq.queue.look_quickly() {
-                Quick::Nothing => 0,
-                Quick::Successes(state, first) if num_entries == 1 || state.ring.is_last() => {
-                    poll_one(cq, num_entries, wc, state, first)
-                }
-                Quick::Successes(state, first) => poll_successes(cq, num_entries, wc, state, first),
-                Quick::Unknown(state) => poll_fully(cq, num_entries, wc, state, 0),
-            }
-        };
+    // SAFETY: a CQ of ours: libibverbs has found this function through it.
+    let queue = unsafe { &*Cq::<D>::at(cq).queue };
+    if wc.is_null() || num_entries <= 0 {
+        return no_room(num_entries);
     }
-    if ours.is_some() && num_entries == 0 {
-        0
-    } else {
-        Errno::EINVAL.get().wrapping_neg()
+    // SAFETY: the caller has room for so many there.
+    unsafe {
+        match queue.poll_quickly(num_entries == 1, &mut *wc.cast()) {
+            Quick::Nothing => 0,
+            Quick::One => 1,
+            Quick::Successes(left, first, kept) => {
+                poll_successes(left, num_entries, wc, first, kept)
+            }
+            Quick::Unknown(left) => poll_left(left, num_entries, wc),
+            Quick::Busy => poll_waiting(queue, num_entries, wc),
+        }
     }
 }
 
-/// As [`poll_cq`], where the next CQE is a success with this cookie, and no other is there or asked for.
+/// What [`poll_cq`] answers where nothing can be filled: `num_entries` may be 0.
+#[cold]
+fn no_room(num_entries: c_int) -> c_int {
+    if num_entries == 0 { 0 } else { -libc::EINVAL }
+}
+
+/// As [`poll_cq`], where the next CQEs are successes, the cookie of the `first` of which is known; a queue's lock may
+/// have been `kept`.
 ///
 /// # Safety
 ///
@@ -75,69 +75,86 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
     improper_ctypes_definitions,
     reason = "no C calls it: it is a function that cannot unwind, so that its caller has nothing to do for that"
 )]
-unsafe extern "C" fn poll_one<D: Driver>(
-    cq: &Cq<D>,
-    num_entries: c_int,
-    wc: *mut ibv_wc,
-    state: MutexGuard<'_, Completions<D>>,
-    cookie: u64,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match cq.queue.poll_one(state, cookie, &mut *wc.cast()) {
-            One::Polled => 1,
-            One::PolledOf(state) => poll_fully(cq, num_entries, wc, Some(state), 1),
-            One::Unknown(state) => poll_successes(cq, num_entries, wc, state, cookie),
-        }
-    }
-}
-
-/// As [`poll_cq`], where the next CQEs are successes, the cookie of the `first` of which is known.
-///
-/// # Safety
-///
-/// As [`poll_one`].
-#[inline(never)]
-#[expect(improper_ctypes_definitions, reason = "as above")]
 unsafe extern "C" fn poll_successes<D: Driver>(
-    cq: &Cq<D>,
+    left: Left<'_, D>,
     num_entries: c_int,
     wc: *mut ibv_wc,
-    mut state: MutexGuard<'_, Completions<D>>,
     first: u64,
+    kept: Option<Kept<'_>>,
 ) -> c_int {
+    drop(kept);
+    let (queue, mut state) = left.go_on();
     // SAFETY: the caller's promise.
     let wcs = unsafe { room_at(wc, num_entries) };
-    let filled = cq.queue.settle_successes(&mut state, first, wcs);
-    if filled == wcs.len() {
-        state.ring.release();
-        if !state.was_full() {
-            return num_entries;
+    let (all, mut room, mut first) = (wcs.len(), wcs, first);
+    loop {
+        let run = queue.settle_successes(&mut state, first, room);
+        if run == room.len() {
+            state.ring.release();
+            if !state.was_full() {
+                return num_entries;
+            }
+        }
+        room = room.get_mut(run..).unwrap_or_default();
+        // A run ends where a ring or a ledger does, too.
+        match state.ring.front() {
+            Some(front) if front.is_success && run > 0 => first = front.cookie,
+            _ => break,
         }
     }
     // SAFETY: as above.
-    unsafe { poll_fully(cq, num_entries, wc, Some(state), filled) }
+    unsafe { poll_fully(queue, num_entries, wc, state, all.wrapping_sub(room.len())) }
 }
 
-/// As [`poll_cq`], whatever there is; `state` is that of the CQ, if it was free.
+/// As [`poll_cq`], whatever there is.
 ///
 /// # Safety
 ///
-/// As [`poll_one`]; `filled` of them have been filled.
+/// As [`poll_successes`].
 #[inline(never)]
 #[expect(improper_ctypes_definitions, reason = "as above")]
-unsafe extern "C" fn poll_fully<D: Driver>(
-    cq: &Cq<D>,
+unsafe extern "C" fn poll_left<D: Driver>(
+    left: Left<'_, D>,
     num_entries: c_int,
     wc: *mut ibv_wc,
-    state: Option<MutexGuard<'_, Completions<D>>>,
+) -> c_int {
+    let (queue, state) = left.go_on();
+    // SAFETY: the caller's promise.
+    unsafe { poll_fully(queue, num_entries, wc, state, 0) }
+}
+
+/// As [`poll_cq`], when the CQ is free.
+///
+/// # Safety
+///
+/// As [`poll_successes`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn poll_waiting<D: Driver>(
+    queue: &CompletionQueue<D>,
+    num_entries: c_int,
+    wc: *mut ibv_wc,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { poll_fully(queue, num_entries, wc, queue.lock(), 0) }
+}
+
+/// As [`poll_cq`], of a CQ that is locked.
+///
+/// # Safety
+///
+/// As [`poll_successes`]; `filled` of them have been filled.
+unsafe fn poll_fully<D: Driver>(
+    queue: &CompletionQueue<D>,
+    num_entries: c_int,
+    wc: *mut ibv_wc,
+    state: MutexGuard<'_, Completions<D>>,
     filled: usize,
 ) -> c_int {
     count(|| {
         // SAFETY: the caller's promise.
         let wc = unsafe { room_at(wc, num_entries) };
-        let state = state.unwrap_or_else(|| cq.queue.lock());
-        Ok(cq.queue.poll_locked(state, wc, filled, GiveBack::AtOnce))
+        Ok(queue.poll_locked(state, wc, filled, GiveBack::AtOnce))
     })
 }
 
@@ -184,6 +201,7 @@ impl<D: Driver> CompletionQueue<D> {
         if state.has_work() {
             return self.work(state, wc, filled, give_back);
         }
+        state.note_quiet();
         filled
     }
 
@@ -206,6 +224,7 @@ impl<D: Driver> CompletionQueue<D> {
                 has_overrun = true;
             } else {
                 let Some(chore) = state.chores.pop() else {
+                    state.note_quiet();
                     return filled;
                 };
                 drop(state);

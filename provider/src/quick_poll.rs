@@ -3,7 +3,7 @@
 //! What most polls find: nothing, or one send or receive that has succeeded.
 //!
 //! Whatever else there is, or may be, is left to [`poll_cq`](crate::poll_cq) as it was found. There is nothing here
-//! that waits, calls or panics: the few registers that it needs have not to be saved first.
+//! that waits, calls or panics, and little to be kept in mind at a time: no register has to be saved first.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
@@ -12,109 +12,131 @@ use rdma_core_sys::ibv_wc;
 
 use crate::cookie::Cookie;
 use crate::cq::{CompletionQueue, Completions};
-use crate::driver::{CompletionRing, Driver};
+use crate::driver::{CompletionRing, Driver, Sight};
 use crate::lock::{Kept, MutexGuard};
-use crate::met::Named;
+use crate::met::{Met, Named};
 
-/// What a poll has found at first sight.
+/// What came of a quick poll.
 pub(crate) enum Quick<'s, D: Driver> {
     Nothing,
-    /// Successes, the first of which has this cookie, in this CQ that is locked.
-    Successes(MutexGuard<'s, Completions<D>>, u64),
-    /// Something else, in this CQ that is locked, if it is not another thread's.
-    Unknown(Option<MutexGuard<'s, Completions<D>>>),
+    /// One success, which is polled.
+    One,
+    /// Successes, the first of which has this cookie, and perhaps their queue.
+    Successes(Left<'s, D>, u64, Option<Kept<'s>>),
+    /// Something else.
+    Unknown(Left<'s, D>),
+    /// Another thread has the CQ.
+    Busy,
 }
 
-/// What came of a poll for one success.
-pub(crate) enum One<'s, D: Driver> {
-    Polled,
-    /// It was, and there is more to do.
-    PolledOf(MutexGuard<'s, Completions<D>>),
-    /// It was not.
-    Unknown(MutexGuard<'s, Completions<D>>),
+/// A CQ whose lock was left taken, to be gone on with.
+pub(crate) struct Left<'s, D: Driver>(&'s CompletionQueue<D>);
+
+impl<'s, D: Driver> Left<'s, D> {
+    #[inline(always)]
+    fn new(queue: &'s CompletionQueue<D>, state: MutexGuard<'s, Completions<D>>) -> Self {
+        state.leave();
+        Self(queue)
+    }
+
+    /// The CQ, and what is under its lock.
+    #[inline(always)]
+    pub(crate) fn go_on(self) -> (&'s CompletionQueue<D>, MutexGuard<'s, Completions<D>>) {
+        // SAFETY: it was left so in `new`, and this is gone.
+        (self.0, unsafe { self.0.resume() })
+    }
 }
 
 impl<D: Driver> CompletionQueue<D> {
-    /// Looks what comes next, if that is all that a poll has to look at.
+    /// Polls, if that is quickly done; `is_for_one` if there is room for one completion only.
     #[inline(always)]
-    pub(crate) fn look_quickly(&self) -> Quick<'_, D> {
-        let Some(mut state) = self.try_lock() else {
-            return Quick::Unknown(None);
-        };
-        if !state.is_plain() {
-            return Quick::Unknown(Some(state));
-        }
-        match state.ring.front() {
-            Some(front) if front.is_success => Quick::Successes(state, front.cookie),
-            // Relaxed: see `ask_after_suspects`.
-            None if state.is_quiet()
-                && !(D::DIES_UNSEEN && self.suspects.load(Ordering::Relaxed)) =>
-            {
-                Quick::Nothing
-            }
-            _ => Quick::Unknown(Some(state)),
-        }
-    }
-
-    /// Polls for a success of which the cookie is known, if it is of the queue that was met last.
-    #[inline(always)]
-    pub(crate) fn poll_one<'s>(
-        &'s self,
-        mut state: MutexGuard<'s, Completions<D>>,
-        cookie: u64,
+    pub(crate) fn poll_quickly(
+        &self,
+        is_for_one: bool,
         wc: &mut MaybeUninit<ibv_wc>,
-    ) -> One<'s, D> {
-        // SAFETY: the CQ is locked.
-        let met = unsafe { state.last_met.queue(cookie) };
-        let name = Cookie::entry(cookie);
-        let Some((wr_id, queue)) = met.and_then(|queue| succeed_next(queue, name)) else {
-            return One::Unknown(state);
+    ) -> Quick<'_, D> {
+        let Some(mut state) = self.try_lock() else {
+            return Quick::Busy;
         };
-        state.ring.take(wc, wr_id);
-        state.ring.release();
-        if state.was_full() {
-            drop(queue);
-            return One::PolledOf(state);
+        if !state.is_quiet {
+            return Quick::Unknown(Left::new(self, state));
         }
-        queue.give_back_with(state.keep());
-        One::Polled
+        let cookie = match state.ring.glance() {
+            Sight::Success(cookie) => cookie,
+            // Relaxed: see `ask_after_suspects`.
+            Sight::Nothing if !(D::DIES_UNSEEN && self.suspects.load(Ordering::Relaxed)) => {
+                return Quick::Nothing;
+            }
+            Sight::Nothing | Sight::Unclear => return Quick::Unknown(Left::new(self, state)),
+        };
+        if !(is_for_one || state.ring.is_last()) {
+            return Quick::Successes(Left::new(self, state), cookie, None);
+        }
+        match succeed_next(&state.last_met, cookie) {
+            Next::Is(wr_id, queue) => {
+                state.ring.take_only(wc, wr_id);
+                queue.give_back_with(state.keep());
+                Quick::One
+            }
+            Next::IsNot(queue) => Quick::Successes(Left::new(self, state), cookie, queue),
+        }
     }
 }
 
-/// Notes the success of entry `name` in the ledger of its queue, if it is the next one there; its `wr_id`, and the
-/// lock.
+/// Whether a success is of the next work request of the queue that was met last, and that queue's lock, if it was
+/// taken.
+enum Next<'s> {
+    /// Of this `wr_id`.
+    Is(u64, Kept<'s>),
+    IsNot(Option<Kept<'s>>),
+}
+
+/// Notes a success in the ledger, if it is the next one there of the queue that was met last.
 #[inline(always)]
-fn succeed_next<D: Driver>(queue: Named<'_, D>, name: u32) -> Option<(u64, Kept<'_>)> {
-    let (wr_id, kept) = match queue {
-        Named::Sends(send) => {
-            let mut send = send.try_lock()?;
+fn succeed_next<'s, D: Driver>(met: &Met<D>, cookie: u64) -> Next<'s> {
+    let name = Cookie::entry(cookie);
+    // SAFETY: the CQ is locked.
+    let (wr_id, kept) = match unsafe { met.queue(cookie) } {
+        Some(Named::Sends(send)) => {
+            let Some(mut send) = send.try_lock() else {
+                return Next::IsNot(None);
+            };
             (send.ledger.succeed_next(name), send.keep())
         }
-        Named::Recvs(recv) => {
-            let mut recv = recv.try_lock()?;
+        Some(Named::Recvs(recv)) => {
+            let Some(mut recv) = recv.try_lock() else {
+                return Next::IsNot(None);
+            };
             (recv.ledger.succeed_next(name), recv.keep())
         }
-        Named::Shared(srq) => {
-            if srq.is_claimed() {
-                return None;
-            }
-            let mut recv = srq.try_lock()?;
+        Some(Named::Shared(srq)) if !srq.is_claimed() => {
+            let Some(mut recv) = srq.try_lock() else {
+                return Next::IsNot(None);
+            };
             (recv.ledger.complete(name), recv.keep())
         }
+        Some(Named::Shared(_)) | None => return Next::IsNot(None),
     };
-    Some((wr_id?, kept))
+    match wr_id {
+        Some(wr_id) => Next::Is(wr_id, kept),
+        None => Next::IsNot(Some(kept)),
+    }
 }
 
 impl<D: Driver> Completions<D> {
     /// Whether CQEs are all that a poll has to look at.
-    #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         self.ahead.is_empty() && self.due.is_empty() && self.early.is_none()
     }
 
-    /// Whether there is nothing to do, where no CQE is. Chores are for who has found them.
+    /// Notes whether the next poll may be a quick one.
     #[inline(always)]
-    fn is_quiet(&self) -> bool {
-        self.moved.is_none() && self.dying.is_empty() && !self.was_full()
+    pub(crate) fn note_quiet(&mut self) {
+        self.is_quiet = self.is_plain()
+            && self.moved.is_none()
+            && self.dying.is_empty()
+            && self.chores.is_empty()
+            && self.ring.may_glance()
+            && !self.was_full();
     }
 }

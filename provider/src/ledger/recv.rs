@@ -140,10 +140,10 @@ impl RecvLedger {
     #[inline(always)]
     fn run_of_head(&self, end: u32) -> &[u64] {
         let from = self.index(self.head);
+        let all = self.wr_ids.get(from..).unwrap_or_default();
         // CAST: u32 fits usize on every target that libibverbs supports.
         let count = end.wrapping_sub(self.head) as usize;
-        let all = self.wr_ids.len().min(from.saturating_add(count));
-        self.wr_ids.get(from..all).unwrap_or_default()
+        all.get(..count).unwrap_or(all)
     }
 
     /// Notes the kernel's CQE for the success of entry `name`, if it is the next of a living queue, and retires

@@ -266,12 +266,9 @@ impl SendLedger {
     #[inline(always)]
     fn run_of_head(&self) -> &[Entry] {
         let from = self.index(self.head);
+        let all = self.entries.get(from..).unwrap_or_default();
         // CAST: u32 fits usize on every target that libibverbs supports.
-        let all = self
-            .entries
-            .len()
-            .min(from.saturating_add(self.outstanding() as usize));
-        self.entries.get(from..all).unwrap_or_default()
+        all.get(..self.outstanding() as usize).unwrap_or(all)
     }
 
     /// Notes the kernel's CQE for the success of entry `name`, if it tells nothing but that, as in

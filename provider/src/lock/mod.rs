@@ -75,6 +75,16 @@ impl<T> Mutex<T> {
         MutexGuard { mutex: self }
     }
 
+    /// The use of a value whose lock was [left](MutexGuard::leave) taken.
+    ///
+    /// # Safety
+    ///
+    /// This thread has left it so, and resumes it once.
+    #[inline(always)]
+    pub(crate) unsafe fn resume(&self) -> MutexGuard<'_, T> {
+        MutexGuard { mutex: self }
+    }
+
     /// Takes the lock, if nobody has it.
     #[inline(always)]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
@@ -91,6 +101,12 @@ pub(crate) struct MutexGuard<'a, T> {
 unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T> MutexGuard<'a, T> {
+    /// Leaves the lock taken, for [`resume`](Mutex::resume).
+    #[inline(always)]
+    pub(crate) fn leave(self) {
+        let _guard = ManuallyDrop::new(self);
+    }
+
     /// Goes on to have the lock taken, and lets go of the value.
     #[inline(always)]
     pub(crate) fn keep(self) -> Kept<'a> {

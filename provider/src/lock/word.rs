@@ -32,29 +32,44 @@ pub(super) fn is_taken_at_once(word: &AtomicU32) -> bool {
 /// Gives it back; nothing if nobody has it.
 #[inline(always)]
 pub(super) fn give_back(word: &AtomicU32) {
-    // Release: pairs with the Acquire of whoever takes it next.
-    if word.swap(FREE, Ordering::Release) == AWAITED {
-        wake(word);
+    if !is_free_at_once(word) {
+        free(word);
     }
 }
 
-/// Gives two back that one thread has; nobody has to be woken before both are free.
+/// Gives two back that one thread has; nobody is woken before both are free.
 #[inline(always)]
 pub(super) fn give_back_both(first: &AtomicU32, second: &AtomicU32) {
-    // Release: as in `give_back`.
-    let found = [first, second].map(|word| word.swap(FREE, Ordering::Release));
-    if (found[0] | found[1]) & AWAITED != 0 {
-        wake_both(first, second, found);
+    if is_free_at_once(first) {
+        give_back(second);
+    } else {
+        free_both(first, second);
     }
+}
+
+/// Gives it back, if nobody waits; else nobody can take it before [`free`].
+#[inline(always)]
+fn is_free_at_once(word: &AtomicU32) -> bool {
+    // Release: pairs with the Acquire of whoever takes it next.
+    word.fetch_sub(1, Ordering::Release) == TAKEN
+}
+
+/// Gives it back, and wakes one who waits.
+#[cold]
+#[inline(never)]
+fn free(word: &AtomicU32) {
+    // Release: as in `is_free_at_once`.
+    word.swap(FREE, Ordering::Release);
+    futex::wake_one(word);
 }
 
 #[cold]
 #[inline(never)]
-fn wake_both(first: &AtomicU32, second: &AtomicU32, found: [u32; 2]) {
-    for (word, found) in [first, second].into_iter().zip(found) {
-        if found == AWAITED {
-            wake(word);
-        }
+fn free_both(first: &AtomicU32, second: &AtomicU32) {
+    let is_second_free = is_free_at_once(second);
+    free(first);
+    if !is_second_free {
+        free(second);
     }
 }
 
@@ -71,10 +86,4 @@ fn wait(word: &AtomicU32) {
     while word.swap(AWAITED, Ordering::Acquire) != FREE {
         futex::sleep_while(word, AWAITED);
     }
-}
-
-#[cold]
-#[inline(never)]
-fn wake(word: &AtomicU32) {
-    futex::wake_one(word);
 }

@@ -7,12 +7,11 @@
 //! owns and trusts only the other one.
 
 mod open;
+mod reader;
 mod word;
 
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
-use std::ptr;
 
 use kernel_abi::rxe::{MmapInfo, queue};
 use zerocopy::FromBytes;
@@ -23,6 +22,7 @@ use super::order;
 use crate::errno::{Errno, Result};
 
 pub(crate) use open::{OpenSlot, OpenSlots};
+pub(crate) use reader::{Reader, Slot};
 pub(crate) use word::Word;
 
 /// A mapped ring whose slots begin with a `T`.
@@ -142,28 +142,6 @@ impl<T: Copy + FromBytes> IndexRing<T> {
         unsafe { self.slot(index).cast::<T>().read_unaligned() }
     }
 
-    /// The slot that `index` (masked here) names, which the kernel has published.
-    #[inline(always)]
-    pub(crate) fn at(&self, index: u32) -> Slot<'_, T> {
-        Slot {
-            at: self.slot(index),
-            _ring: PhantomData,
-        }
-    }
-
-    /// The `count` slots from the one on that `index` (masked here) names, which the kernel has published;
-    /// not beyond the last of the ring.
-    #[inline(always)]
-    pub(crate) fn published(&self, index: u32, count: u32) -> Published<'_, T> {
-        let left = self.mask.wrapping_sub(index & self.mask).wrapping_add(1);
-        Published {
-            at: self.slot(index),
-            left: count.min(left),
-            shift: self.shift,
-            _ring: PhantomData,
-        }
-    }
-
     /// The producer index: the kernel's on a CQ, our own last one elsewhere. Masked.
     pub(crate) fn producer(&self) -> u32 {
         order::kernel_index(self.producer_word()) & self.mask
@@ -177,11 +155,6 @@ impl<T: Copy + FromBytes> IndexRing<T> {
     /// The consumer index: the kernel's on an SQ, RQ or SRQ, our own last one on a CQ. Masked.
     pub(crate) fn consumer(&self) -> u32 {
         order::kernel_index(self.consumer_word()) & self.mask
-    }
-
-    /// Hands the slots before `index` back to the kernel, on a CQ.
-    pub(crate) fn publish_consumer(&mut self, index: u32) {
-        order::publish_index(self.consumer_word(), index & self.mask);
     }
 
     /// How many slots the consumer is behind the producer, as far as is known here.
@@ -212,65 +185,6 @@ impl<T: Copy + FromBytes> IndexRing<T> {
     fn consumer_word(&self) -> &AtomicU32 {
         // SAFETY: as in `producer_word`.
         unsafe { AtomicU32::from_ptr(self.consumer) }
-    }
-}
-
-/// Slots that the kernel has published.
-///
-/// # Invariants
-///
-/// `at` points to `left` slots of `1 << shift` bytes in the mapping, each of which begins with a `T`.
-#[derive(Debug)]
-pub(crate) struct Published<'r, T> {
-    at: *const u8,
-    left: u32,
-    shift: u32,
-    _ring: PhantomData<&'r IndexRing<T>>,
-}
-
-impl<'r, T> Iterator for Published<'r, T> {
-    type Item = Slot<'r, T>;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Slot<'r, T>> {
-        self.left = self.left.checked_sub(1)?;
-        let at = self.at;
-        self.at = at.wrapping_add(1 << self.shift);
-        Some(Slot {
-            at,
-            _ring: PhantomData,
-        })
-    }
-}
-
-/// A slot that the kernel has published.
-///
-/// # Invariants
-///
-/// `at` points to a `T` in the mapping.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Slot<'r, T> {
-    at: *const u8,
-    _ring: PhantomData<&'r IndexRing<T>>,
-}
-
-impl<T> Slot<'_, T> {
-    /// Copies the bytes of its `T` to where another form of it is wanted, of the same size.
-    #[inline(always)]
-    pub(crate) fn copy_to<V: Copy>(self, to: &mut MaybeUninit<V>) {
-        const { assert!(size_of::<V>() == size_of::<T>()) };
-        // SAFETY: a `T` in the mapping (invariant), which has the size of a `V`; no reference to the mapping
-        // exists. The kernel does not write it before we give it back.
-        unsafe { ptr::copy_nonoverlapping(self.at, to.as_mut_ptr().cast(), size_of::<T>()) };
-    }
-
-    /// Reads the `V` that is `AT` bytes into it.
-    #[inline(always)]
-    pub(crate) fn read_part<const AT: usize, V: Copy + FromBytes>(self) -> V {
-        const { assert!(AT + size_of::<V>() <= size_of::<T>()) };
-        // SAFETY: inside a `T` in the mapping (invariant), of which any bytes will do (`FromBytes`); the kernel
-        // does not write it before we give it back.
-        unsafe { self.at.wrapping_add(AT).cast::<V>().read_unaligned() }
     }
 }
 
@@ -311,8 +225,6 @@ mod tests {
         );
         ring.publish_producer(6);
         assert_eq!(ring.producer(), 2);
-        ring.publish_consumer(5);
-        assert_eq!(ring.consumer(), 1);
     }
 
     #[test]

@@ -30,17 +30,20 @@ const VALID: u8 = {
 /// # Invariants
 ///
 /// `entries` points to `mask + 1` entries and a [`CqCtrl`] inside `map`; `mask + 1` is a power of
-/// two.
+/// two. The other pointers are to entries: `at` is that of `next`, and `last` the one before it.
 #[derive(Debug)]
 pub(crate) struct ValidCq {
     entries: *mut u8,
     control: *mut u32,
     mask: u32,
-    /// The entry to be read next; free running, as the others are.
+    /// The entry to be read next; free running.
     next: u32,
-    /// The first entry of the batch that is being read, and of the last one that was.
+    at: *mut u8,
+    last: *mut u8,
+    /// The first entry of the batch that is being read; free running.
     batch: u32,
-    last_batch: u32,
+    /// The entry before the last batch that was.
+    before_last_batch: *mut u8,
     was_full: bool,
     /// Held for its memory.
     _map: Mapping,
@@ -75,16 +78,21 @@ impl ValidCq {
         let (control, all) = Self::bytes(count)?;
         let entries = map.span(0, all)?;
         let control = map.span(control, size_of::<u32>())?.cast();
-        Ok(Self {
+        let mut cq = Self {
             entries,
             control,
             mask: count.wrapping_sub(1),
             next: 0,
+            at: entries,
+            last: entries,
             batch: 0,
-            last_batch: 0,
+            before_last_batch: entries,
             was_full: false,
             _map: map,
-        })
+        };
+        cq.last = cq.entry(u32::MAX);
+        cq.before_last_batch = cq.last;
+        Ok(cq)
     }
 
     fn entry(&self, index: u32) -> *mut u8 {
@@ -94,9 +102,8 @@ impl ValidCq {
     }
 
     fn flags(&self, index: u32) -> &AtomicU8 {
-        let byte = self.entry(index).wrapping_add(FLAGS);
-        // SAFETY: inside the mapping (invariant); both sides access the byte atomically.
-        unsafe { AtomicU8::from_ptr(byte) }
+        // SAFETY: an entry.
+        unsafe { flags_of(self.entry(index)) }
     }
 
     /// How many CQEs it can hold.
@@ -121,8 +128,10 @@ impl ValidCq {
     }
 
     /// Whether the kernel has written the next CQE.
+    #[inline(always)]
     pub(crate) fn is_next_valid(&self) -> bool {
-        order::cqe_flags(self.flags(self.next)) & VALID != 0
+        // SAFETY: an entry (invariant).
+        order::cqe_flags(unsafe { flags_of(self.at) }) & VALID != 0
     }
 
     /// Whether the kernel has written the CQE behind the next one.
@@ -133,8 +142,8 @@ impl ValidCq {
     /// Reads the `V` that is `AT` bytes into the next CQE, which is valid.
     pub(crate) fn read_part<const AT: usize, V: Copy + FromBytes>(&self) -> V {
         const { assert!(AT + size_of::<V>() <= size_of::<Cqe>()) };
-        let part = self.entry(self.next).wrapping_add(AT);
-        // SAFETY: inside an entry, which is inside the mapping (invariant); the kernel does not write a
+        let part = self.at.wrapping_add(AT);
+        // SAFETY: inside an entry (invariant), which is inside the mapping (invariant); the kernel does not write a
         // VALID one, and any bytes make a `V`.
         unsafe { part.cast::<V>().read_unaligned() }
     }
@@ -142,49 +151,99 @@ impl ValidCq {
     /// The next CQEs, as far as the last entry of the ring, to be gone through and given back.
     /// [`have_advanced`](Self::have_advanced) is told how many were.
     #[inline(always)]
-    pub(crate) fn valid(&mut self) -> Valid<'_> {
+    pub(crate) fn next_ones(&mut self) -> NextOnes<'_> {
         if self.next == self.batch {
             self.look_back();
         }
         let first = self.next & self.mask;
-        Valid {
-            at: self.entry(first),
+        NextOnes {
+            at: self.at,
             left: self.mask.wrapping_sub(first).wrapping_add(1),
             _ring: PhantomData,
         }
     }
 
-    /// So many of [`valid`](Self::valid) were given back.
+    /// So many of [`next_ones`](Self::next_ones) were given back.
     pub(crate) fn have_advanced(&mut self, count: u32) {
-        self.next = self.next.wrapping_add(count);
+        if count > 0 {
+            self.next = self.next.wrapping_add(count);
+            self.last = self.entry(self.next.wrapping_sub(1));
+            self.at = self.behind(self.last);
+        }
     }
 
     /// Gives the next entry back to the kernel.
+    #[inline(always)]
     pub(crate) fn advance(&mut self) {
         if self.next == self.batch {
             self.look_back();
         }
-        order::return_cqe(self.flags(self.next));
-        self.next = self.next.wrapping_add(1);
+        self.pass();
     }
 
-    /// Begins a batch: looks whether the kernel has come round to the last one.
+    /// Gives the next entry back to the kernel, which is a batch of its own, the kernel having not
+    /// [come round](Self::has_come_round). Where it [may](Self::may_advance_alone).
+    #[inline(always)]
+    pub(crate) fn advance_alone(&mut self) {
+        self.before_last_batch = self.last;
+        self.pass();
+        self.batch = self.next;
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) {
+        // SAFETY: an entry (invariant).
+        order::return_cqe(unsafe { flags_of(self.at) });
+        self.next = self.next.wrapping_add(1);
+        self.last = self.at;
+        self.at = self.behind(self.at);
+    }
+
+    /// The entry behind that one.
+    #[inline(always)]
+    fn behind(&self, entry: *mut u8) -> *mut u8 {
+        let behind = entry.wrapping_add(size_of::<Cqe>());
+        // The control word stands behind the last one.
+        if ptr::eq(behind, self.control.cast()) {
+            self.entries
+        } else {
+            behind
+        }
+    }
+
+    /// Begins a batch.
+    fn look_back(&mut self) {
+        self.was_full |= self.has_come_round();
+    }
+
+    /// Whether the kernel has come round to the last batch, where no other is being read.
     ///
     /// If it has found an entry of that one not given back yet, it had filled all before it, first of
     /// all the one before the batch. That was given back before the lock of the CQ was taken again, a
     /// barrier that is followed by this load; and nobody has read it since.
-    fn look_back(&mut self) {
-        let before = self.last_batch.wrapping_sub(1);
-        self.was_full |= order::cqe_flags(self.flags(before)) & VALID != 0;
+    #[inline(always)]
+    pub(crate) fn has_come_round(&self) -> bool {
+        // SAFETY: an entry (invariant).
+        order::cqe_flags(unsafe { flags_of(self.before_last_batch) }) & VALID != 0
     }
 
     /// What was read since the last call was one batch.
     pub(crate) fn end_batch(&mut self) {
-        if self.next != self.batch {
+        if !self.is_between_batches() {
             self.was_full |= self.next.wrapping_sub(self.batch) >= self.mask;
-            self.last_batch = self.batch;
+            self.before_last_batch = self.entry(self.batch.wrapping_sub(1));
             self.batch = self.next;
         }
+    }
+
+    /// Whether nothing was read since [`end_batch`](Self::end_batch).
+    fn is_between_batches(&self) -> bool {
+        self.next == self.batch
+    }
+
+    /// Whether the next CQE may be a [batch of its own](Self::advance_alone): that takes a ring which it does not fill.
+    pub(crate) fn may_advance_alone(&self) -> bool {
+        self.is_between_batches() && self.mask > 1
     }
 
     /// Whether there may have been no free entry since [`forget_full`](Self::forget_full).
@@ -214,57 +273,59 @@ impl ValidCq {
     }
 }
 
+/// The flags of an entry.
+///
+/// # Safety
+///
+/// It is one of a ring that is mapped, as long as they are used.
+unsafe fn flags_of<'r>(entry: *mut u8) -> &'r AtomicU8 {
+    // SAFETY: the caller's promise; both sides access the byte atomically.
+    unsafe { AtomicU8::from_ptr(entry.wrapping_add(FLAGS)) }
+}
+
 /// The next CQEs of a ring.
 ///
 /// # Invariants
 ///
-/// `at` points to an entry in the mapping, with which there are `left` up to the end of the ring; at the end there
-/// are none.
+/// `at` points to an entry in the mapping, with which there are `left` up to the end of the ring.
 #[derive(Debug)]
-pub(crate) struct Valid<'r> {
+pub(crate) struct NextOnes<'r> {
     at: *mut u8,
     left: u32,
     _ring: PhantomData<&'r mut ValidCq>,
 }
 
-impl Valid<'_> {
-    /// The flags of the next CQE.
-    ///
-    /// # Safety
-    ///
-    /// There is one left.
-    #[inline(always)]
-    unsafe fn flags(&self) -> &AtomicU8 {
-        // SAFETY: inside an entry in the mapping (invariant); both sides access the byte atomically.
-        unsafe { AtomicU8::from_ptr(self.at.wrapping_add(FLAGS)) }
-    }
-
+impl NextOnes<'_> {
     /// How many there are up to the end of the ring, written or not.
     pub(crate) fn left(&self) -> u32 {
         self.left
     }
 
     /// The next CQE, if the kernel has written it.
+    ///
+    /// # Safety
+    ///
+    /// It is one of those that were [left](Self::left) in the beginning.
     #[inline(always)]
-    pub(crate) fn get(&self) -> Option<Cqe> {
-        // SAFETY: there is one left, if the right side is looked at.
-        if self.left == 0 || order::cqe_flags(unsafe { self.flags() }) & VALID == 0 {
+    pub(crate) unsafe fn get(&self) -> Option<Cqe> {
+        // SAFETY: an entry in the mapping (the caller's promise).
+        if order::cqe_flags(unsafe { flags_of(self.at) }) & VALID == 0 {
             return None;
         }
-        // SAFETY: an entry in the mapping (invariant); the kernel does not write a VALID one, and any bytes
-        // make a `Cqe`.
+        // SAFETY: as above; the kernel does not write a VALID one, and any bytes make a `Cqe`.
         Some(unsafe { self.at.cast::<Cqe>().read_unaligned() })
     }
 
     /// Gives it back to the kernel, and goes on to the one after it.
+    ///
+    /// # Safety
+    ///
+    /// As [`get`](Self::get).
     #[inline(always)]
-    pub(crate) fn advance(&mut self) {
-        if let Some(left) = self.left.checked_sub(1) {
-            // SAFETY: just looked.
-            order::return_cqe(unsafe { self.flags() });
-            self.left = left;
-            self.at = self.at.wrapping_add(size_of::<Cqe>());
-        }
+    pub(crate) unsafe fn give_back(&mut self) {
+        // SAFETY: as above.
+        order::return_cqe(unsafe { flags_of(self.at) });
+        self.at = self.at.wrapping_add(size_of::<Cqe>());
     }
 }
 

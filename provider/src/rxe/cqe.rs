@@ -13,55 +13,94 @@ use rdma_core_sys::{
 };
 
 use crate::cookie::{Cookie, VOID};
-use crate::driver::{CompletionRing, Front, Unread};
+use crate::driver::{CompletionRing, EACH, Front, Sight, Unread};
 use crate::errno::Result;
-use crate::ring::index::{IndexRing, Published, Slot};
+use crate::ring::index::{IndexRing, Reader, Slot};
 
 /// A mapped CQ.
 ///
-/// `next` and `published` are ours, `produced` is what the kernel's index was when last read; all
-/// masked.
+/// `published` is ours, `produced` is what the kernel's index was when last read; both masked.
 #[derive(Debug)]
 pub(crate) struct Completions {
-    ring: IndexRing<Wc>,
-    next: u32,
+    reader: Reader<Wc>,
     published: u32,
     produced: u32,
-    /// What was published when `produced` was read.
-    base: u32,
+    /// How many places the kernel had filled and not been given back when `produced` was read.
+    behind: u32,
     was_full: bool,
 }
 
 impl Completions {
     pub(super) fn map(cmd_fd: RawFd, info: &MmapInfo) -> Result<Self> {
-        let ring = IndexRing::map(cmd_fd, info)?;
-        let next = ring.consumer();
+        let reader = Reader::new(IndexRing::map(cmd_fd, info)?);
+        let next = reader.next();
         Ok(Self {
-            ring,
-            next,
+            reader,
             published: next,
             produced: next,
-            base: next,
+            behind: 0,
             was_full: false,
         })
     }
 
-    /// Reads the kernel's index.
+    fn mask(&self) -> u32 {
+        self.reader.ring().capacity()
+    }
+
+    /// How many places the kernel has filled that were not read, and its index.
+    #[inline(always)]
+    fn arrived(&self) -> (u32, u32) {
+        let produced = self.reader.ring().producer();
+        (
+            produced.wrapping_sub(self.reader.next()) & self.mask(),
+            produced,
+        )
+    }
+
+    /// Whether the kernel may have found the ring full since the last look, when so many have `arrived` since.
     ///
-    /// If the kernel has found the ring full since the last look, it had filled all places from some
-    /// consumer index on that was published since, and so from `base` on. It has not missed the one that
-    /// is published now, unless it had filled them before: that was stored before the lock of the CQ was
-    /// taken again, a barrier that is followed by this load.
+    /// If it has, it had filled all places from some consumer index on that was published at the last look or since.
+    /// It has not missed the one that is published now, unless it had filled them before: that was stored before the
+    /// lock of the CQ was taken again, a barrier that is followed by the load of the kernel's index.
+    #[inline(always)]
+    fn may_have_been_full(&self, arrived: u32) -> bool {
+        arrived.wrapping_add(self.behind) >= self.mask()
+    }
+
+    /// Reads the kernel's index, where all before it was read.
     #[inline(always)]
     fn look(&mut self) {
-        let mask = self.ring.capacity();
-        self.produced = self.ring.producer();
-        let there = self.produced.wrapping_sub(self.next) & mask;
-        let read = self.next.wrapping_sub(self.base) & mask;
-        if there.wrapping_add(read) >= mask {
-            self.was_full = true;
+        let (arrived, produced) = self.arrived();
+        self.was_full |= self.may_have_been_full(arrived);
+        self.produced = produced;
+        self.behind = produced.wrapping_sub(self.published) & self.mask();
+    }
+
+    /// Takes CQEs as long as there are entries and room, and `take` takes one; how many.
+    #[inline(always)]
+    fn take_while<E>(
+        &mut self,
+        entries: &[E],
+        wcs: &mut [MaybeUninit<ibv_wc>],
+        mut take: impl FnMut(Slot<'_, Wc>, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
+    ) -> u32 {
+        let mut count = 0_u32;
+        let mut published = self.reader.published(self.known());
+        // CAST: u32 fits usize on every target that libibverbs supports.
+        let known = published.left() as usize;
+        let most = wcs.len().min(known);
+        let wcs = wcs.get_mut(..most).unwrap_or_default();
+        for (entry, wc) in entries.iter().zip(wcs) {
+            // SAFETY: there is not more room than that.
+            let slot = unsafe { published.slot() };
+            if take(slot, entry, wc).is_none() {
+                break;
+            }
+            published.pass();
+            count = count.wrapping_add(1);
         }
-        self.base = self.published;
+        self.reader.pass_all(count);
+        count
     }
 
     /// Takes CQEs as long as they are of this status, each of the entry behind that of the one before it, and
@@ -75,46 +114,73 @@ impl Completions {
         wcs: &mut [MaybeUninit<ibv_wc>],
         take: impl Fn(Slot<'_, Wc>, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
     ) -> u32 {
-        let (mut count, mut expected) = (0_u32, first);
-        for ((entry, wc), slot) in entries.iter().zip(wcs).zip(self.published()) {
+        let mut expected = first;
+        self.take_while(entries, wcs, |slot, entry, wc| {
             let found: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
             let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
-            if cookie != expected || found != status || take(slot, entry, wc).is_none() {
-                break;
+            if cookie != expected || found != status {
+                return None;
             }
-            count = count.wrapping_add(1);
             expected = expected.wrapping_add(1);
-        }
-        self.next = self.after(self.next, count);
-        count
+            take(slot, entry, wc)
+        })
     }
 
-    /// The CQEs from the next one on, as far as they are known and stand one behind the other.
+    /// How many CQEs are known that were not read.
     #[inline(always)]
-    fn published(&self) -> Published<'_, Wc> {
-        let there = self.produced.wrapping_sub(self.next) & self.ring.capacity();
-        self.ring.published(self.next, there)
+    fn known(&self) -> u32 {
+        self.produced.wrapping_sub(self.reader.next()) & self.mask()
     }
 
-    fn after(&self, index: u32, by: u32) -> u32 {
-        index.wrapping_add(by) & self.ring.capacity()
+    /// The index of the CQE that is `ahead` of the next one.
+    fn index(&self, ahead: u32) -> u32 {
+        self.reader.next().wrapping_add(ahead)
     }
 }
 
 impl CompletionRing for Completions {
     fn capacity(&self) -> u32 {
-        self.ring.capacity()
+        self.mask()
+    }
+
+    #[inline(always)]
+    fn glance(&mut self) -> Sight {
+        if self.reader.next() == self.produced {
+            let (arrived, produced) = self.arrived();
+            if arrived == 0 {
+                self.behind = 0;
+                return Sight::Nothing;
+            }
+            if self.may_have_been_full(arrived) {
+                return Sight::Unclear;
+            }
+            self.produced = produced;
+            self.behind = arrived;
+        }
+        let slot = self.reader.slot();
+        let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
+        if status != IBV_WC_SUCCESS {
+            return Sight::Unclear;
+        }
+        Sight::Success(slot.read_part::<{ offset_of!(Wc, wr_id) }, _>())
+    }
+
+    #[inline(always)]
+    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64) {
+        self.take(wc, wr_id);
+        self.published = self.reader.next();
+        self.reader.give_back();
     }
 
     #[inline(always)]
     fn front(&mut self) -> Option<Front> {
-        if self.next == self.produced {
+        if self.reader.next() == self.produced {
             self.look();
-            if self.next == self.produced {
+            if self.reader.next() == self.produced {
                 return None;
             }
         }
-        let slot = self.ring.at(self.next);
+        let slot = self.reader.slot();
         let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
         Some(Front {
             cookie: slot.read_part::<{ offset_of!(Wc, wr_id) }, _>(),
@@ -125,7 +191,7 @@ impl CompletionRing for Completions {
 
     #[inline(always)]
     fn is_last(&self) -> bool {
-        self.after(self.next, 1) == self.produced
+        self.known() == 1
     }
 
     #[inline(always)]
@@ -149,21 +215,15 @@ impl CompletionRing for Completions {
         mut complete: impl FnMut(u32) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
-        let mut count = 0_u32;
-        for (wc, slot) in wcs.iter_mut().zip(self.published()) {
+        self.take_while(&EACH, wcs, |slot, (), wc| {
             let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
             let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
             if status != IBV_WC_SUCCESS || !Cookie::is_of_one_queue(cookie, first) {
-                break;
+                return None;
             }
-            let Some(wr_id) = complete(Cookie::entry(cookie)) else {
-                break;
-            };
-            to_wc(slot, wr_id, wc);
-            count = count.wrapping_add(1);
-        }
-        self.next = self.after(self.next, count);
-        count
+            to_wc(slot, complete(Cookie::entry(cookie))?, wc);
+            Some(())
+        })
     }
 
     #[inline(always)]
@@ -189,16 +249,20 @@ impl CompletionRing for Completions {
 
     #[inline(always)]
     fn take<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>, wr_id: u64) -> &'w mut ibv_wc {
-        let slot = self.ring.at(self.next);
-        self.next = self.after(self.next, 1);
-        to_wc(slot, wr_id, wc)
+        let wc = to_wc(self.reader.slot(), wr_id, wc);
+        self.reader.pass();
+        wc
     }
 
     fn release(&mut self) {
-        if self.published != self.next {
-            self.published = self.next;
-            self.ring.publish_consumer(self.next);
+        if self.published != self.reader.next() {
+            self.published = self.reader.next();
+            self.reader.give_back();
         }
+    }
+
+    fn may_glance(&self) -> bool {
+        self.published == self.reader.next()
     }
 
     fn was_full(&self) -> bool {
@@ -210,9 +274,9 @@ impl CompletionRing for Completions {
     }
 
     fn peek(&self, ahead: u32) -> Option<Unread> {
-        let there = self.ring.producer().wrapping_sub(self.next) & self.ring.capacity();
+        let (there, _) = self.arrived();
         (ahead < there).then(|| {
-            let cqe = self.ring.read(self.after(self.next, ahead));
+            let cqe = self.reader.ring().read(self.index(ahead));
             Unread {
                 cookie: cqe.wr_id,
                 qp_num: cqe.qp_num,
@@ -221,9 +285,10 @@ impl CompletionRing for Completions {
     }
 
     fn void(&mut self, ahead: u32) {
-        let index = self.after(self.next, ahead);
-        let cqe = self.ring.read(index);
-        self.ring.write(index, &Wc { wr_id: VOID, ..cqe });
+        let index = self.index(ahead);
+        let ring = self.reader.ring_mut();
+        let cqe = ring.read(index);
+        ring.write(index, &Wc { wr_id: VOID, ..cqe });
     }
 }
 
@@ -240,8 +305,9 @@ fn to_wc<'w>(slot: Slot<'_, Wc>, wr_id: u64, wc: &'w mut MaybeUninit<ibv_wc>) ->
     // SAFETY: all of it was just written, and is integers.
     let wc = unsafe { wc.assume_init_mut() };
     wc.wr_id = wr_id;
-    if wc.wc_flags & !SAME_FLAGS != 0 {
-        wc.wc_flags = wc_flags(wc.wc_flags);
+    let flags: u32 = slot.read_part::<{ offset_of!(Wc, wc_flags) }, _>();
+    if flags & !SAME_FLAGS != 0 {
+        wc.wc_flags = wc_flags(flags);
     }
     wc
 }

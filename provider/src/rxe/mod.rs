@@ -154,7 +154,7 @@ impl Driver for Rxe {
         let notify = cq.queue.context.library.calls.ibv_cmd_req_notify_cq;
         // SAFETY: libibverbs' half of a living CQ.
         Errno::check(unsafe { notify(cq.base(), 0) })?;
-        Ok(cq.queue.lock())
+        Ok(cq.queue.lock_quietly())
     }
 
     /// From linux 6.3 on, which can be told by what came just before it: atomic writes.

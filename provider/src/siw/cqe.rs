@@ -15,7 +15,7 @@ use rdma_core_sys::{
 };
 
 use crate::cookie::{Cookie, VOID};
-use crate::driver::{CompletionRing, Front, Unread};
+use crate::driver::{CompletionRing, EACH, Front, Sight, Unread};
 use crate::errno::Result;
 use crate::ledger::small;
 use crate::ring::valid_cq::ValidCq;
@@ -33,6 +33,36 @@ impl Completions {
         self.0.arm();
     }
 
+    /// Takes CQEs as long as there are entries and room, and `take` takes one; how many.
+    #[inline(always)]
+    fn take_while<E>(
+        &mut self,
+        entries: &[E],
+        wcs: &mut [MaybeUninit<ibv_wc>],
+        mut take: impl FnMut(&Cqe, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
+    ) -> u32 {
+        let mut count = 0_u32;
+        let mut next = self.0.next_ones();
+        // CAST: u32 fits usize on every target that libibverbs supports.
+        let left = next.left() as usize;
+        let most = wcs.len().min(left);
+        let wcs = wcs.get_mut(..most).unwrap_or_default();
+        for (entry, wc) in entries.iter().zip(wcs) {
+            // SAFETY: there is not more room than that.
+            let Some(cqe) = (unsafe { next.get() }) else {
+                break;
+            };
+            if take(&cqe, entry, wc).is_none() {
+                break;
+            }
+            // SAFETY: as above.
+            unsafe { next.give_back() };
+            count = count.wrapping_add(1);
+        }
+        self.0.have_advanced(count);
+        count
+    }
+
     /// Takes CQEs as long as they are of this status, each of the entry behind that of the one before it, and
     /// `take` takes it; how many.
     #[inline(always)]
@@ -44,27 +74,39 @@ impl Completions {
         wcs: &mut [MaybeUninit<ibv_wc>],
         take: impl Fn(&Cqe, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
     ) -> u32 {
-        let (mut count, mut expected) = (0_u32, first);
-        let mut next = self.0.valid();
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        let entries = entries.get(..next.left() as usize).unwrap_or(entries);
-        for (entry, wc) in entries.iter().zip(wcs) {
-            let Some(cqe) = next.get() else { break };
-            if cqe.id != expected || cqe.status != status || take(&cqe, entry, wc).is_none() {
-                break;
+        let mut expected = first;
+        self.take_while(entries, wcs, |cqe, entry, wc| {
+            if cqe.id != expected || cqe.status != status {
+                return None;
             }
-            next.advance();
-            count = count.wrapping_add(1);
             expected = expected.wrapping_add(1);
-        }
-        self.0.have_advanced(count);
-        count
+            take(cqe, entry, wc)
+        })
     }
 }
 
 impl CompletionRing for Completions {
     fn capacity(&self) -> u32 {
         self.0.capacity()
+    }
+
+    #[inline(always)]
+    fn glance(&mut self) -> Sight {
+        if !self.0.is_next_valid() {
+            return Sight::Nothing;
+        }
+        let status: u16 = self.0.read_part::<{ offset_of!(Cqe, status) }, _>();
+        if status != status::SUCCESS || self.0.has_come_round() {
+            return Sight::Unclear;
+        }
+        Sight::Success(self.0.read_part::<{ offset_of!(Cqe, id) }, _>())
+    }
+
+    #[inline(always)]
+    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64) {
+        let cqe: Cqe = self.0.read_part::<0, _>();
+        write_wc(&cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe.opcode), wc);
+        self.0.advance_alone();
     }
 
     #[inline(always)]
@@ -105,22 +147,14 @@ impl CompletionRing for Completions {
         mut complete: impl FnMut(u32) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
-        let mut count = 0_u32;
-        let mut next = self.0.valid();
-        for wc in wcs {
-            let Some(cqe) = next.get() else { break };
+        self.take_while(&EACH, wcs, |cqe, (), wc| {
             if cqe.status != status::SUCCESS || !Cookie::is_of_one_queue(cqe.id, first) {
-                break;
+                return None;
             }
-            let Some(wr_id) = complete(Cookie::entry(cqe.id)) else {
-                break;
-            };
-            write_wc(&cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe.opcode), wc);
-            next.advance();
-            count = count.wrapping_add(1);
-        }
-        self.0.have_advanced(count);
-        count
+            let wr_id = complete(Cookie::entry(cqe.id))?;
+            write_wc(cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe.opcode), wc);
+            Some(())
+        })
     }
 
     #[inline(always)]
@@ -154,6 +188,10 @@ impl CompletionRing for Completions {
     /// Each entry was given back when it was read.
     fn release(&mut self) {
         self.0.end_batch();
+    }
+
+    fn may_glance(&self) -> bool {
+        self.0.may_advance_alone()
     }
 
     fn was_full(&self) -> bool {
@@ -229,10 +267,10 @@ fn status(siw: u16) -> ibv_wc_status {
 /// siw's opcodes as libibverbs' completions have them; all others are SENDs.
 #[expect(
     clippy::indexing_slicing,
-    reason = "all opcodes are below 16; evaluated at build time"
+    reason = "all opcodes are below 256; evaluated at build time"
 )]
-const OPCODES: [u8; 16] = {
-    let mut all = [small(IBV_WC_SEND); 16];
+static OPCODES: [u8; 256] = {
+    let mut all = [small(IBV_WC_SEND); 256];
     all[opcode::WRITE as usize] = small(IBV_WC_RDMA_WRITE);
     all[opcode::READ as usize] = small(IBV_WC_RDMA_READ);
     all[opcode::READ_LOCAL_INV as usize] = small(IBV_WC_RDMA_READ);
@@ -245,7 +283,6 @@ const OPCODES: [u8; 16] = {
 
 #[inline(always)]
 fn opcode(siw: u8) -> ibv_wc_opcode {
-    OPCODES
-        .get(usize::from(siw))
-        .map_or(IBV_WC_SEND, |opcode| u32::from(*opcode))
+    #[expect(clippy::indexing_slicing, reason = "there is one for each byte")]
+    u32::from(OPCODES[usize::from(siw)])
 }

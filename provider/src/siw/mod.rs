@@ -110,7 +110,7 @@ impl Driver for Siw {
     /// A store into the mapped CQ. Solicited receives could not be told either: siw never raises the
     /// event for them (linux 6.1, 6.12 `siw_qp.c: siw_rqe_complete` passes SIGNALLED).
     fn arm(cq: &Cq<Self>) -> Result<MutexGuard<'_, Completions<Self>>> {
-        let state = cq.queue.lock();
+        let state = cq.queue.lock_quietly();
         state.ring.arm();
         Ok(state)
     }
