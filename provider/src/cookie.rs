@@ -123,11 +123,6 @@ impl Cookie {
         raw >> OWNER_SHIFT
     }
 
-    /// Whether two cookies name entries of the same queue.
-    pub(crate) fn is_of_one_queue(a: u64, b: u64) -> bool {
-        Self::key(a ^ b) == 0
-    }
-
     /// Reads a value that came back from the kernel; `None` if it names no queue.
     pub(crate) fn decode(raw: u64) -> Option<Self> {
         let queue = Self::queue(raw)?;

@@ -139,13 +139,13 @@ impl ValidCq {
         order::cqe_flags(self.flags(self.next.wrapping_add(1))) & VALID != 0
     }
 
-    /// Reads the `V` that is `AT` bytes into the next CQE, which is valid.
-    pub(crate) fn read_part<const AT: usize, V: Copy + FromBytes>(&self) -> V {
-        const { assert!(AT + size_of::<V>() <= size_of::<Cqe>()) };
-        let part = self.at.wrapping_add(AT);
-        // SAFETY: inside an entry (invariant), which is inside the mapping (invariant); the kernel does not write a
-        // VALID one, and any bytes make a `V`.
-        unsafe { part.cast::<V>().read_unaligned() }
+    /// The next CQE, which is valid.
+    #[inline(always)]
+    pub(crate) fn written(&self) -> Written<'_> {
+        Written {
+            at: self.at,
+            _ring: PhantomData,
+        }
     }
 
     /// The next CQEs, as far as the last entry of the ring, to be gone through and given back.
@@ -307,13 +307,13 @@ impl NextOnes<'_> {
     ///
     /// It is one of those that were [left](Self::left) in the beginning.
     #[inline(always)]
-    pub(crate) unsafe fn get(&self) -> Option<Cqe> {
+    pub(crate) unsafe fn get(&self) -> Option<Written<'_>> {
         // SAFETY: an entry in the mapping (the caller's promise).
-        if order::cqe_flags(unsafe { flags_of(self.at) }) & VALID == 0 {
-            return None;
-        }
-        // SAFETY: as above; the kernel does not write a VALID one, and any bytes make a `Cqe`.
-        Some(unsafe { self.at.cast::<Cqe>().read_unaligned() })
+        let is_valid = order::cqe_flags(unsafe { flags_of(self.at) }) & VALID != 0;
+        is_valid.then_some(Written {
+            at: self.at,
+            _ring: PhantomData,
+        })
     }
 
     /// Gives it back to the kernel, and goes on to the one after it.
@@ -326,6 +326,28 @@ impl NextOnes<'_> {
         // SAFETY: as above.
         order::return_cqe(unsafe { flags_of(self.at) });
         self.at = self.at.wrapping_add(size_of::<Cqe>());
+    }
+}
+
+/// A CQE that the kernel has written.
+///
+/// # Invariants
+///
+/// `at` points to an entry in the mapping, which is valid until it is given back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written<'r> {
+    at: *const u8,
+    _ring: PhantomData<&'r ValidCq>,
+}
+
+impl Written<'_> {
+    /// Reads the `V` that is `AT` bytes into it.
+    #[inline(always)]
+    pub(crate) fn read_part<const AT: usize, V: Copy + FromBytes>(self) -> V {
+        const { assert!(AT + size_of::<V>() <= size_of::<Cqe>()) };
+        // SAFETY: inside an entry, which is inside the mapping (invariant); the kernel does not write a
+        // VALID one, and any bytes make a `V`.
+        unsafe { self.at.wrapping_add(AT).cast::<V>().read_unaligned() }
     }
 }
 

@@ -215,10 +215,11 @@ impl CompletionRing for Completions {
         mut complete: impl FnMut(u32) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
+        let key = Cookie::key(first);
         self.take_while(&EACH, wcs, |slot, (), wc| {
             let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
             let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
-            if status != IBV_WC_SUCCESS || !Cookie::is_of_one_queue(cookie, first) {
+            if status != IBV_WC_SUCCESS || Cookie::key(cookie) != key {
                 return None;
             }
             to_wc(slot, complete(Cookie::entry(cookie))?, wc);

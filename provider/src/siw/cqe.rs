@@ -18,7 +18,7 @@ use crate::cookie::{Cookie, VOID};
 use crate::driver::{CompletionRing, EACH, Front, Sight, Unread};
 use crate::errno::Result;
 use crate::ledger::small;
-use crate::ring::valid_cq::ValidCq;
+use crate::ring::valid_cq::{ValidCq, Written};
 
 /// A mapped CQ.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Completions {
         &mut self,
         entries: &[E],
         wcs: &mut [MaybeUninit<ibv_wc>],
-        mut take: impl FnMut(&Cqe, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
+        mut take: impl FnMut(Written<'_>, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
     ) -> u32 {
         let mut count = 0_u32;
         let mut next = self.0.next_ones();
@@ -52,7 +52,7 @@ impl Completions {
             let Some(cqe) = (unsafe { next.get() }) else {
                 break;
             };
-            if take(&cqe, entry, wc).is_none() {
+            if take(cqe, entry, wc).is_none() {
                 break;
             }
             // SAFETY: as above.
@@ -72,11 +72,11 @@ impl Completions {
         status: u16,
         entries: &[E],
         wcs: &mut [MaybeUninit<ibv_wc>],
-        take: impl Fn(&Cqe, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
+        take: impl Fn(Written<'_>, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
     ) -> u32 {
         let mut expected = first;
         self.take_while(entries, wcs, |cqe, entry, wc| {
-            if cqe.id != expected || cqe.status != status {
+            if id(cqe) != expected || status_of(cqe) != status {
                 return None;
             }
             expected = expected.wrapping_add(1);
@@ -95,26 +95,27 @@ impl CompletionRing for Completions {
         if !self.0.is_next_valid() {
             return Sight::Nothing;
         }
-        let status: u16 = self.0.read_part::<{ offset_of!(Cqe, status) }, _>();
-        if status != status::SUCCESS || self.0.has_come_round() {
+        let cqe = self.0.written();
+        if status_of(cqe) != status::SUCCESS || self.0.has_come_round() {
             return Sight::Unclear;
         }
-        Sight::Success(self.0.read_part::<{ offset_of!(Cqe, id) }, _>())
+        Sight::Success(id(cqe))
     }
 
     #[inline(always)]
     fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64) {
-        let cqe: Cqe = self.0.read_part::<0, _>();
-        write_wc(&cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe.opcode), wc);
+        let cqe = self.0.written();
+        write_wc(cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe), wc);
         self.0.advance_alone();
     }
 
     #[inline(always)]
     fn front(&mut self) -> Option<Front> {
         self.0.is_next_valid().then(|| {
-            let status: u16 = self.0.read_part::<{ offset_of!(Cqe, status) }, _>();
+            let cqe = self.0.written();
+            let status = status_of(cqe);
             Front {
-                cookie: self.0.read_part::<{ offset_of!(Cqe, id) }, _>(),
+                cookie: id(cqe),
                 is_success: status == status::SUCCESS,
                 is_flush: status == status::WR_FLUSH_ERR,
             }
@@ -135,7 +136,7 @@ impl CompletionRing for Completions {
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
         self.take_like(first, status::SUCCESS, entries, wcs, |cqe, entry, wc| {
-            write_wc(cqe, wr_id(entry)?, IBV_WC_SUCCESS, opcode(cqe.opcode), wc);
+            write_wc(cqe, wr_id(entry)?, IBV_WC_SUCCESS, opcode(cqe), wc);
             Some(())
         })
     }
@@ -147,12 +148,14 @@ impl CompletionRing for Completions {
         mut complete: impl FnMut(u32) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
+        let key = Cookie::key(first);
         self.take_while(&EACH, wcs, |cqe, (), wc| {
-            if cqe.status != status::SUCCESS || !Cookie::is_of_one_queue(cqe.id, first) {
+            let cookie = id(cqe);
+            if status_of(cqe) != status::SUCCESS || Cookie::key(cookie) != key {
                 return None;
             }
-            let wr_id = complete(Cookie::entry(cqe.id))?;
-            write_wc(cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe.opcode), wc);
+            let wr_id = complete(Cookie::entry(cookie))?;
+            write_wc(cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe), wc);
             Some(())
         })
     }
@@ -180,9 +183,10 @@ impl CompletionRing for Completions {
 
     #[inline(always)]
     fn take<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>, wr_id: u64) -> &'w mut ibv_wc {
-        let cqe: Cqe = self.0.read_part::<0, _>();
+        let cqe = self.0.written();
+        let wc = to_wc(cqe, wr_id, wc);
         self.0.advance();
-        to_wc(&cqe, wr_id, wc)
+        wc
     }
 
     /// Each entry was given back when it was read.
@@ -206,7 +210,7 @@ impl CompletionRing for Completions {
         let cqe = self.0.peek(ahead)?;
         Some(Unread {
             cookie: cqe.id,
-            qp_num: number(&cqe),
+            qp_num: number(cqe.qp_id),
         })
     }
 
@@ -216,13 +220,13 @@ impl CompletionRing for Completions {
 }
 
 #[inline(always)]
-fn to_wc<'w>(cqe: &Cqe, wr_id: u64, wc: &'w mut MaybeUninit<ibv_wc>) -> &'w mut ibv_wc {
-    write_wc(cqe, wr_id, status(cqe.status), opcode(cqe.opcode), wc)
+fn to_wc<'w>(cqe: Written<'_>, wr_id: u64, wc: &'w mut MaybeUninit<ibv_wc>) -> &'w mut ibv_wc {
+    write_wc(cqe, wr_id, status(status_of(cqe)), opcode(cqe), wc)
 }
 
 #[inline(always)]
 fn write_wc<'w>(
-    cqe: &Cqe,
+    cqe: Written<'_>,
     wr_id: u64,
     status: ibv_wc_status,
     opcode: ibv_wc_opcode,
@@ -232,20 +236,32 @@ fn write_wc<'w>(
         wr_id,
         status,
         opcode,
-        byte_len: cqe.bytes,
-        qp_num: number(cqe),
+        byte_len: cqe.read_part::<{ offset_of!(Cqe, bytes) }, _>(),
+        qp_num: number(cqe.read_part::<{ offset_of!(Cqe, qp_id) }, _>()),
         ..Default::default()
     })
 }
 
+/// The `id` of a CQE: the cookie.
+#[inline(always)]
+fn id(cqe: Written<'_>) -> u64 {
+    cqe.read_part::<{ offset_of!(Cqe, id) }, _>()
+}
+
+/// The status of a CQE, as siw has it.
+#[inline(always)]
+fn status_of(cqe: Written<'_>) -> u16 {
+    cqe.read_part::<{ offset_of!(Cqe, status) }, _>()
+}
+
 /// The QP number in a CQE: 32 bits of the field.
-fn number(cqe: &Cqe) -> u32 {
+fn number(qp_id: u64) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the kernel stores a u32 there (linux 6.1 siw_qp.c: siw_sqe_complete)"
     )]
     {
-        cqe.qp_id as u32
+        qp_id as u32
     }
 }
 
@@ -269,7 +285,7 @@ fn status(siw: u16) -> ibv_wc_status {
     clippy::indexing_slicing,
     reason = "all opcodes are below 256; evaluated at build time"
 )]
-static OPCODES: [u8; 256] = {
+const OPCODES: [u8; 256] = {
     let mut all = [small(IBV_WC_SEND); 256];
     all[opcode::WRITE as usize] = small(IBV_WC_RDMA_WRITE);
     all[opcode::READ as usize] = small(IBV_WC_RDMA_READ);
@@ -282,7 +298,8 @@ static OPCODES: [u8; 256] = {
 };
 
 #[inline(always)]
-fn opcode(siw: u8) -> ibv_wc_opcode {
+fn opcode(cqe: Written<'_>) -> ibv_wc_opcode {
+    let siw: u8 = cqe.read_part::<{ offset_of!(Cqe, opcode) }, _>();
     #[expect(clippy::indexing_slicing, reason = "there is one for each byte")]
     u32::from(OPCODES[usize::from(siw)])
 }
