@@ -72,8 +72,7 @@ pub(crate) struct Completions<D: Driver> {
     pub(crate) chores: Vec<Chore<D>>,
     /// A CQE that has to wait until receives before it are flushed.
     pub(crate) early: Option<Early>,
-    /// The queue whose CQE was settled last.
-    pub(crate) last_met: Met<D>,
+    pub(crate) met: Met<D>,
     /// A waiter may be asleep, whom the library has not woken.
     pub(crate) armed: bool,
     /// Whose bell was rung last.
@@ -253,7 +252,7 @@ impl<D: Driver> Completions<D> {
     pub(crate) fn forget(&mut self, id: OwnerId, is_its: impl FnMut(u64, u32) -> bool) {
         self.ahead.forget(id);
         self.due.retain(|due| due.owner != id);
-        self.last_met = Met::nobody();
+        self.met = Met::nobody();
         if self.belled == Some(id) {
             // The kernel may have forgotten it, and the waiter sleeps on.
             self.belled = None;
@@ -370,7 +369,7 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
                 dying: Vec::new(),
                 chores: Vec::new(),
                 early: None,
-                last_met: Met::nobody(),
+                met: Met::nobody(),
                 armed: false,
                 belled: None,
                 members: Vec::new(),

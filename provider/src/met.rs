@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! Cookie → queue, for the one that was met last.
+//! Cookie → queue, for those that were met lately.
 
+use std::array;
 use std::fmt;
 use std::ptr::NonNull;
 
@@ -30,13 +31,24 @@ impl<D: Driver> Clone for Named<'_, D> {
 
 impl<D: Driver> Copy for Named<'_, D> {}
 
-/// The queue whose CQE was settled last, and the part of its cookies that names it. What is polled next is mostly of
-/// the same.
+/// The queues whose CQEs were settled lately. What is polled next is mostly of the last one, or of a few that take
+/// turns.
+#[derive(Debug)]
+pub(crate) struct Met<D: Driver> {
+    last: One<D>,
+    /// Each in the place that its key has.
+    others: [One<D>; OTHERS],
+}
+
+const PLACE_BITS: u32 = 4;
+const OTHERS: usize = 1 << PLACE_BITS;
+
+/// A queue, and the part of its cookies that names it.
 ///
 /// # Invariants
 ///
 /// There is a queue, unless the key is [`NOBODY`].
-pub(crate) struct Met<D: Driver> {
+struct One<D: Driver> {
     key: u64,
     /// As long as it is met: see [`queue`](Self::queue).
     queue: Option<Named<'static, D>>,
@@ -45,14 +57,62 @@ pub(crate) struct Met<D: Driver> {
 /// No cookie has this key.
 const NOBODY: u64 = u64::MAX;
 
-impl<D: Driver> fmt::Debug for Met<D> {
+impl<D: Driver> Clone for One<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Driver> Copy for One<D> {}
+
+impl<D: Driver> fmt::Debug for One<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Met").field(&self.key).finish()
+        f.debug_tuple("One").field(&self.key).finish()
     }
 }
 
 impl<D: Driver> Met<D> {
     pub(crate) fn nobody() -> Self {
+        Self {
+            last: One::nobody(),
+            others: array::from_fn(|_| One::nobody()),
+        }
+    }
+
+    fn note(&mut self, one: One<D>) {
+        self.last = one;
+        if let Some(place) = self.others.get_mut(place(one.key)) {
+            *place = one;
+        }
+    }
+
+    /// The queue that a cookie names, if it was met.
+    ///
+    /// # Safety
+    ///
+    /// The CQ is locked as long as it is used.
+    #[inline(always)]
+    pub(crate) unsafe fn queue<'a>(&self, cookie: u64) -> Option<Named<'a, D>> {
+        let key = Cookie::key(cookie);
+        let one = if key == self.last.key {
+            &self.last
+        } else {
+            self.others.get(place(key)).filter(|one| one.key == key)?
+        };
+        // SAFETY: it has the key of a cookie.
+        Some(unsafe { one.queue() })
+    }
+}
+
+/// Which of the others' places a key has: by the number of the owner, and by which of its queues it is, which is in
+/// the highest bits.
+#[inline(always)]
+fn place(key: u64) -> usize {
+    ((key ^ key >> 28) & ((1 << PLACE_BITS) - 1)) as usize
+}
+
+impl<D: Driver> One<D> {
+    fn nobody() -> Self {
         Self {
             key: NOBODY,
             queue: None,
@@ -78,18 +138,15 @@ impl<D: Driver> Met<D> {
         }
     }
 
-    /// The queue, if a cookie names it.
+    /// The queue.
     ///
     /// # Safety
     ///
-    /// The CQ is locked as long as it is used.
+    /// The key is not [`NOBODY`], and the CQ is locked as long as the queue is used.
     #[inline(always)]
-    pub(crate) unsafe fn queue<'a>(&self, cookie: u64) -> Option<Named<'a, D>> {
-        if Cookie::key(cookie) != self.key {
-            return None;
-        }
+    unsafe fn queue<'a>(&self) -> Named<'a, D> {
         // SAFETY: there is one (invariant).
-        Some(unsafe { self.queue.unwrap_unchecked() })
+        unsafe { self.queue.unwrap_unchecked() }
     }
 }
 
@@ -102,7 +159,7 @@ impl<D: Driver> CompletionQueue<D> {
         raw: u64,
     ) -> Option<Named<'s, D>> {
         // SAFETY: the CQ is locked.
-        unsafe { state.last_met.queue(raw) }.or_else(|| self.meet(state, raw))
+        unsafe { state.met.queue(raw) }.or_else(|| self.meet(state, raw))
     }
 
     #[cold]
@@ -125,7 +182,7 @@ impl<D: Driver> CompletionQueue<D> {
         };
         if is_kept {
             // SAFETY: just looked; a QP's own queues are found for its CQs alone.
-            state.last_met = unsafe { Met::new(raw, named) };
+            state.met.note(unsafe { One::new(raw, named) });
         }
         Some(named)
     }

@@ -72,7 +72,7 @@ impl<D: Driver> CompletionQueue<D> {
         if !(is_for_one || state.ring.is_last()) {
             return Quick::Successes(Left::new(self, state), cookie, None);
         }
-        match succeed_next(&state.last_met, cookie) {
+        match succeed_next(&state.met, cookie) {
             Next::Is(wr_id, queue) => {
                 state.ring.take_only(wc, wr_id);
                 queue.give_back_with(state.keep());
@@ -83,15 +83,14 @@ impl<D: Driver> CompletionQueue<D> {
     }
 }
 
-/// Whether a success is of the next work request of the queue that was met last, and that queue's lock, if it was
-/// taken.
+/// Whether a success is of the next work request of a queue that was met, and that queue's lock, if it was taken.
 enum Next<'s> {
     /// Of this `wr_id`.
     Is(u64, Kept<'s>),
     IsNot(Option<Kept<'s>>),
 }
 
-/// Notes a success in the ledger, if it is the next one there of the queue that was met last.
+/// Notes a success in the ledger, if it is the next one there of a queue that was met.
 #[inline(always)]
 fn succeed_next<'s, D: Driver>(met: &Met<D>, cookie: u64) -> Next<'s> {
     let name = Cookie::entry(cookie);
