@@ -87,12 +87,14 @@ impl<R: SendRing> SendQueue<R> {
         Stop::at(rest, malformed)
     }
 
-    /// Why not the whole of the list could be entered, if there is a reason.
-    fn obstacle(&self, mut list: impl Requests<One: SendRequest>) -> Option<Stop> {
+    /// Why not the whole of the list could be entered, if there is a reason. Requests that are `sound` are not looked
+    /// at.
+    #[inline(always)]
+    fn obstacle(&self, mut list: impl Requests<One: SendRequest>, are_sound: bool) -> Option<Stop> {
         let mut name = self.ledger.next();
         let mut is_full = false;
         while let Some(request) = list.peek() {
-            if let Err(errno) = self.ring.inspect(request) {
+            if !are_sound && let Err(errno) = self.ring.inspect(request) {
                 return Some(Stop::Malformed(errno));
             }
             is_full |= !self.ledger.has_room_for(name);
@@ -231,7 +233,8 @@ impl<D: Driver> QueuePair<D> {
         }
         if WHOLE
             && !D::Sends::CAN_LEAVE
-            && let Some(stop) = send.obstacle(*list)
+            // Only siw's cannot, which has no receivers (`Requests::are_simple`).
+            && let Some(stop) = send.obstacle(*list, list.are_simple())
         {
             return Ok(stop);
         }
@@ -312,7 +315,11 @@ impl<D: Driver> QueuePair<D> {
         }
         let mut state = self.send_cq.lock();
         let mut send = lock(&self.send);
-        let stop = if WHOLE { send.obstacle(*list) } else { None };
+        let stop = if WHOLE {
+            send.obstacle(*list, false)
+        } else {
+            None
+        };
         let stop = stop.unwrap_or_else(|| send.write_flushed(list));
         if send.ledger.has_held() {
             state.add_due(self.id, Queue::Send);

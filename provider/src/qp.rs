@@ -42,8 +42,8 @@ pub(crate) struct Qp<D: Driver> {
     pub(crate) pair: Arc<QueuePair<D>>,
     /// What its queues hold, as its creation answered.
     pub(crate) cap: ibv_qp_cap,
-    /// Where `ibv_wr_start` and what follows it work, if the QP was created for that.
-    pub(crate) draft: Option<Draft>,
+    /// Where `ibv_wr_start` and what follows it work; without room, if the QP was not created for that.
+    pub(crate) draft: Draft,
     _domain: Arc<Domain>,
 }
 
@@ -85,10 +85,10 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
     attr: *mut ibv_qp_init_attr,
 ) -> *mut ibv_qp {
     // SAFETY: the caller's PD and attributes, which nobody else uses meanwhile.
-    pointer(|| unsafe { make::<D>(pd, &mut *attr, None) })
+    pointer(|| unsafe { make::<D>(pd, &mut *attr, false) })
 }
 
-/// Makes a QP; with `send_ops`, one that can post these by `ibv_wr_post`(3) too.
+/// Makes a QP; if it `has_drafts`, one that can post by `ibv_wr_post`(3) too.
 ///
 /// # Errors
 ///
@@ -101,7 +101,7 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
 pub(crate) unsafe fn make<D: Driver>(
     pd: *mut ibv_pd,
     attr: &mut ibv_qp_init_attr,
-    send_ops: Option<u64>,
+    has_drafts: bool,
 ) -> Result<*mut ibv_qp> {
     // SAFETY: the caller's PD, and CQs and SRQ or NULL.
     if unsafe { !belong((*pd).context, attr) } {
@@ -109,7 +109,7 @@ pub(crate) unsafe fn make<D: Driver>(
     }
     let asked = attr.cap;
     // SAFETY: as above.
-    unsafe { make_of_these::<D>(pd, attr, send_ops) }.inspect_err(|_| attr.cap = asked)
+    unsafe { make_of_these::<D>(pd, attr, has_drafts) }.inspect_err(|_| attr.cap = asked)
 }
 
 /// Whether there are CQs, and they and the SRQ are of `context`: the kernel sees but a handle, and takes it
@@ -140,7 +140,7 @@ unsafe fn belong(context: *mut ibv_context, attr: &ibv_qp_init_attr) -> bool {
 unsafe fn make_of_these<D: Driver>(
     pd: *mut ibv_pd,
     attr: &mut ibv_qp_init_attr,
-    send_ops: Option<u64>,
+    has_drafts: bool,
 ) -> Result<*mut ibv_qp> {
     // SAFETY: a PD of ours, and so its context.
     let ours = unsafe { Context::of((*pd).context) };
@@ -174,7 +174,7 @@ unsafe fn make_of_these<D: Driver>(
     attr.cap.max_recv_wr = asked.max_recv_wr;
     created?;
     // SAFETY: the attributes name objects of ours, or NULL for no SRQ.
-    let finished = unsafe { finish(&ours, base, attr, &answer.driver, send_ops) };
+    let finished = unsafe { finish(&ours, base, attr, &answer.driver, has_drafts) };
     let (pair, draft) = finished.inspect_err(|_| {
         // SAFETY: the kernel's QP that was just made, known to nobody else. Its failure could
         // not be told: the other one is.
@@ -201,8 +201,8 @@ unsafe fn finish<D: Driver>(
     base: *mut ibv_qp,
     attr: &mut ibv_qp_init_attr,
     answer: &D::QpAnswer,
-    send_ops: Option<u64>,
-) -> Result<(Arc<QueuePair<D>>, Option<Draft>)> {
+    has_drafts: bool,
+) -> Result<(Arc<QueuePair<D>>, Draft)> {
     // SAFETY: the caller's promise.
     let (send_cq, recv_cq, srq) = unsafe {
         let cq = |cq| {
@@ -218,9 +218,11 @@ unsafe fn finish<D: Driver>(
     let asked = attr.cap;
     let mut sends = D::map_sq(cmd_fd, answer, attr.qp_type, &mut attr.cap)?;
     let send_ledger = SendLedger::new(holds(sends.capacity(), asked.max_send_wr)?, D::CQE_ORDER)?;
-    let draft = send_ops
-        .map(|ops| Draft::new(ops, sends.capacity(), &attr.cap))
-        .transpose()?;
+    let draft = if has_drafts {
+        Draft::new(sends.capacity(), &attr.cap)?
+    } else {
+        Draft::default()
+    };
     let mut own = if srq.is_some() {
         None
     } else {

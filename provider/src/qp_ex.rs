@@ -34,12 +34,12 @@ pub(crate) unsafe extern "C" fn create<D: Driver>(
         let send_ops = unsafe { send_ops::<D>(context, &*attr) }?;
         // SAFETY: as above. The extended attributes begin with the others (asserted below), and the PD
         // is the caller's.
-        let qp = unsafe { qp::make::<D>((*attr).pd, &mut *attr.cast(), send_ops) }?;
-        if send_ops.is_some() {
+        let qp = unsafe { qp::make::<D>((*attr).pd, &mut *attr.cast(), send_ops.is_some()) }?;
+        if let Some(ops) = send_ops {
             // SAFETY: the QP is ours, and nobody else knows it; its context is the caller's.
             unsafe {
                 let library = Context::of(context).library;
-                wr_post::install::<D>(qp.cast(), library);
+                wr_post::install::<D>(qp.cast(), library, ops);
                 verbs_qp::set_comp_mask(qp.cast(), library, VERBS_QP_EX);
             }
         }

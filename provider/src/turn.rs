@@ -4,7 +4,7 @@
 //!
 //! Between `ibv_start_poll` and `ibv_end_poll` the application may call any verb, on the same CQ too: it
 //! posts, arms, kills a QP. So a batch must not hold the CQ's own lock, which those take. It holds this
-//! one, which nothing but another batch waits for.
+//! one, which nothing but another batch waits for. So does a draft, of which only others of its QP wait for the end.
 
 use crate::lock::Word;
 

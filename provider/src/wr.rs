@@ -123,6 +123,12 @@ pub(crate) trait Requests: Copy {
     /// Goes on to the one after.
     fn pass(&mut self);
 
+    /// Whether all are SENDs and WRITEs of at most one entry, not inline, that are known to be well formed. Of a QP
+    /// that has receivers, they may lack theirs nevertheless.
+    fn are_simple(&self) -> bool {
+        false
+    }
+
     /// Whether there is none left.
     fn is_empty(&self) -> bool {
         self.peek().is_none()
@@ -156,7 +162,9 @@ impl<W: WorkRequest> Requests for &[W] {
 
     #[inline(always)]
     fn pass(&mut self) {
-        *self = self.get(1..).unwrap_or_default();
+        if let [_, rest @ ..] = self {
+            *self = rest;
+        }
     }
 }
 

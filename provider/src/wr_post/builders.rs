@@ -4,16 +4,12 @@
 //!
 //! # Safety
 //!
-//! Of each: a QP of the driver's that has a draft, and what `ibv_wr_post`(3) asks.
+//! Of each: a QP of the driver's, and what `ibv_wr_post`(3) asks.
 
 use std::ffi::c_void;
 
-use rdma_core_sys::provider::{QP_EX_WITH_FLUSH, WR_FLUSH};
+use rdma_core_sys::provider::WR_FLUSH;
 use rdma_core_sys::{
-    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
-    IBV_QP_EX_WITH_ATOMIC_WRITE, IBV_QP_EX_WITH_BIND_MW, IBV_QP_EX_WITH_LOCAL_INV,
-    IBV_QP_EX_WITH_RDMA_READ, IBV_QP_EX_WITH_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
-    IBV_QP_EX_WITH_SEND, IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_QP_EX_WITH_SEND_WITH_INV,
     IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE, IBV_WR_BIND_MW,
     IBV_WR_LOCAL_INV, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND,
     IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV, ibv_mw, ibv_mw_bind_info, ibv_qp_ex,
@@ -22,53 +18,49 @@ use rdma_core_sys::{
     ibv_send_wr__bindgen_ty_4__bindgen_ty_1 as Bind, ibv_wr_opcode,
 };
 
-use super::go_on;
-use crate::boundary::guard;
+use super::draft;
 use crate::draft::Staged;
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
-use crate::qp::Qp;
 use crate::wr::Beyond;
 
-/// Begins a work request of one of `ops`, to which `own` adds what belongs to the operation.
+/// Begins a work request, to which `own` adds what belongs to it. Nothing here can panic, and `own`
+/// must not.
 ///
 /// # Safety
 ///
-/// `qp` is NULL or a QP of this driver's.
+/// A QP of this driver's, and what `ibv_wr_post`(3) asks.
+#[inline(always)]
 unsafe fn build<D: Driver>(
     qp: *mut ibv_qp_ex,
-    op: u32,
     opcode: ibv_wr_opcode,
-    takes_data: bool,
     own: impl FnOnce(&mut Staged) -> Result<()>,
 ) {
-    // SAFETY: the caller's QP.
-    let Some(ours) = (unsafe { Qp::<D>::of(qp.cast()) }) else {
-        return;
+    // SAFETY: the caller's QP, whose draft the caller builds, or finds no room. The application sets these members
+    // before it calls, in the same thread.
+    let (draft, open, wr_id, send_flags) = unsafe {
+        let draft = draft::<D>(qp);
+        (draft, draft.open(), (*qp).wr_id, (*qp).wr_flags)
     };
-    let Some(draft) = &ours.draft else { return };
-    draft.go_on(|staging| {
-        guard(|| {
-            if !draft.has(op) {
-                return Err(Errno::EINVAL);
+    match open.begin(wr_id, opcode, send_flags) {
+        Some(staged) => {
+            if let Err(errno) = own(staged) {
+                draft.fail(errno);
             }
-            // SAFETY: the application sets these members before it calls, in the same thread.
-            let (wr_id, send_flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
-            own(staging.begin(wr_id, opcode, send_flags, takes_data)?)
-        })
-    });
+        }
+        None => draft.fail(Errno::ENOMEM),
+    }
 }
 
 pub(super) unsafe extern "C" fn send<D: Driver>(qp: *mut ibv_qp_ex) {
     // SAFETY: the caller's QP.
-    unsafe { build::<D>(qp, IBV_QP_EX_WITH_SEND, IBV_WR_SEND, true, |_| Ok(())) }
+    unsafe { build::<D>(qp, IBV_WR_SEND, |_| Ok(())) }
 }
 
 pub(super) unsafe extern "C" fn send_imm<D: Driver>(qp: *mut ibv_qp_ex, imm_data: u32) {
-    let op = IBV_QP_EX_WITH_SEND_WITH_IMM;
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, op, IBV_WR_SEND_WITH_IMM, true, |staged| {
+        build::<D>(qp, IBV_WR_SEND_WITH_IMM, |staged| {
             staged.own().__bindgen_anon_1.imm_data = imm_data;
             Ok(())
         });
@@ -76,25 +68,13 @@ pub(super) unsafe extern "C" fn send_imm<D: Driver>(qp: *mut ibv_qp_ex, imm_data
 }
 
 pub(super) unsafe extern "C" fn send_inv<D: Driver>(qp: *mut ibv_qp_ex, invalidate_rkey: u32) {
-    let op = IBV_QP_EX_WITH_SEND_WITH_INV;
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, op, IBV_WR_SEND_WITH_INV, true, |staged| {
+        build::<D>(qp, IBV_WR_SEND_WITH_INV, |staged| {
             staged.own().__bindgen_anon_1.invalidate_rkey = invalidate_rkey;
             Ok(())
         });
     }
-}
-
-/// No driver of ours segments.
-pub(super) unsafe extern "C" fn send_tso<D: Driver>(
-    qp: *mut ibv_qp_ex,
-    _header: *mut c_void,
-    _header_size: u16,
-    _mss: u16,
-) {
-    // SAFETY: the caller's QP.
-    unsafe { go_on::<D>(qp, |_| Err(Errno::EINVAL)) }
 }
 
 pub(super) unsafe extern "C" fn rdma_write<D: Driver>(
@@ -104,16 +84,10 @@ pub(super) unsafe extern "C" fn rdma_write<D: Driver>(
 ) {
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(
-            qp,
-            IBV_QP_EX_WITH_RDMA_WRITE,
-            IBV_WR_RDMA_WRITE,
-            true,
-            |staged| {
-                staged.own().wr.rdma = Rdma { remote_addr, rkey };
-                Ok(())
-            },
-        );
+        build::<D>(qp, IBV_WR_RDMA_WRITE, |staged| {
+            staged.own().wr.rdma = Rdma { remote_addr, rkey };
+            Ok(())
+        });
     }
 }
 
@@ -123,10 +97,9 @@ pub(super) unsafe extern "C" fn rdma_write_imm<D: Driver>(
     remote_addr: u64,
     imm_data: u32,
 ) {
-    let op = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, op, IBV_WR_RDMA_WRITE_WITH_IMM, true, |staged| {
+        build::<D>(qp, IBV_WR_RDMA_WRITE_WITH_IMM, |staged| {
             staged.own().wr.rdma = Rdma { remote_addr, rkey };
             staged.own().__bindgen_anon_1.imm_data = imm_data;
             Ok(())
@@ -141,16 +114,10 @@ pub(super) unsafe extern "C" fn rdma_read<D: Driver>(
 ) {
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(
-            qp,
-            IBV_QP_EX_WITH_RDMA_READ,
-            IBV_WR_RDMA_READ,
-            true,
-            |staged| {
-                staged.own().wr.rdma = Rdma { remote_addr, rkey };
-                Ok(())
-            },
-        );
+        build::<D>(qp, IBV_WR_RDMA_READ, |staged| {
+            staged.own().wr.rdma = Rdma { remote_addr, rkey };
+            Ok(())
+        });
     }
 }
 
@@ -161,10 +128,9 @@ pub(super) unsafe extern "C" fn atomic_cmp_swp<D: Driver>(
     compare: u64,
     swap: u64,
 ) {
-    let op = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, op, IBV_WR_ATOMIC_CMP_AND_SWP, true, |staged| {
+        build::<D>(qp, IBV_WR_ATOMIC_CMP_AND_SWP, |staged| {
             staged.own().wr.atomic = Atomic {
                 remote_addr,
                 compare_add: compare,
@@ -182,10 +148,9 @@ pub(super) unsafe extern "C" fn atomic_fetch_add<D: Driver>(
     remote_addr: u64,
     add: u64,
 ) {
-    let op = IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, op, IBV_WR_ATOMIC_FETCH_AND_ADD, true, |staged| {
+        build::<D>(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, |staged| {
             staged.own().wr.atomic = Atomic {
                 remote_addr,
                 compare_add: add,
@@ -205,22 +170,16 @@ pub(super) unsafe extern "C" fn atomic_write<D: Driver>(
 ) {
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(
-            qp,
-            IBV_QP_EX_WITH_ATOMIC_WRITE,
-            IBV_WR_ATOMIC_WRITE,
-            false,
-            |staged| {
-                staged.own().wr.rdma = Rdma { remote_addr, rkey };
-                if value.is_null() || !remote_addr.is_multiple_of(8) {
-                    return Err(Errno::EINVAL);
-                }
-                // SAFETY: the caller has 8 bytes there, not NULL.
-                let value = value.cast::<[u8; 8]>().read_unaligned();
-                staged.go_beyond(Beyond::AtomicWrite(value));
-                Ok(())
-            },
-        );
+        build::<D>(qp, IBV_WR_ATOMIC_WRITE, |staged| {
+            staged.own().wr.rdma = Rdma { remote_addr, rkey };
+            if value.is_null() || !remote_addr.is_multiple_of(8) {
+                return Err(Errno::EINVAL);
+            }
+            // SAFETY: the caller has 8 bytes there, not NULL.
+            let value = value.cast::<[u8; 8]>().read_unaligned();
+            staged.go_beyond(Beyond::AtomicWrite(value));
+            Ok(())
+        });
     }
 }
 
@@ -234,7 +193,7 @@ pub(super) unsafe extern "C" fn flush<D: Driver>(
 ) {
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(qp, QP_EX_WITH_FLUSH, WR_FLUSH, false, |staged| {
+        build::<D>(qp, WR_FLUSH, |staged| {
             staged.own().wr.rdma = Rdma { remote_addr, rkey };
             staged.go_beyond(Beyond::Flush {
                 length: u32::try_from(length).map_err(|_| Errno::EINVAL)?,
@@ -249,16 +208,10 @@ pub(super) unsafe extern "C" fn flush<D: Driver>(
 pub(super) unsafe extern "C" fn local_inv<D: Driver>(qp: *mut ibv_qp_ex, invalidate_rkey: u32) {
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(
-            qp,
-            IBV_QP_EX_WITH_LOCAL_INV,
-            IBV_WR_LOCAL_INV,
-            false,
-            |staged| {
-                staged.own().__bindgen_anon_1.invalidate_rkey = invalidate_rkey;
-                Ok(())
-            },
-        );
+        build::<D>(qp, IBV_WR_LOCAL_INV, |staged| {
+            staged.own().__bindgen_anon_1.invalidate_rkey = invalidate_rkey;
+            Ok(())
+        });
     }
 }
 
@@ -270,21 +223,15 @@ pub(super) unsafe extern "C" fn bind_mw<D: Driver>(
 ) {
     // SAFETY: the caller's QP.
     unsafe {
-        build::<D>(
-            qp,
-            IBV_QP_EX_WITH_BIND_MW,
-            IBV_WR_BIND_MW,
-            false,
-            |staged| {
-                // SAFETY: NULL or the caller's.
-                let bind_info = *bind_info.as_ref().ok_or(Errno::EINVAL)?;
-                staged.own().__bindgen_anon_2.bind_mw = Bind {
-                    mw,
-                    rkey,
-                    bind_info,
-                };
-                Ok(())
-            },
-        );
+        build::<D>(qp, IBV_WR_BIND_MW, |staged| {
+            // SAFETY: NULL or the caller's.
+            let bind_info = *bind_info.as_ref().ok_or(Errno::EINVAL)?;
+            staged.own().__bindgen_anon_2.bind_mw = Bind {
+                mw,
+                rkey,
+                bind_info,
+            };
+            Ok(())
+        });
     }
 }

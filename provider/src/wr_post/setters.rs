@@ -4,7 +4,7 @@
 //!
 //! # Safety
 //!
-//! Of each: a QP of the driver's that has a draft, and what `ibv_wr_post`(3) asks.
+//! Of each: a QP of the driver's, and what `ibv_wr_post`(3) asks.
 
 use std::ffi::c_void;
 use std::slice;
@@ -14,7 +14,7 @@ use rdma_core_sys::{
     ibv_send_wr__bindgen_ty_2__bindgen_ty_3 as Receiver, ibv_sge,
 };
 
-use super::go_on;
+use super::{draft, go_on};
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
 
@@ -25,8 +25,15 @@ pub(super) unsafe extern "C" fn set_sge<D: Driver>(
     length: u32,
 ) {
     let sge = ibv_sge { addr, length, lkey };
-    // SAFETY: the caller's QP.
-    unsafe { go_on::<D>(qp, |staging| staging.set_sge(sge)) }
+    // SAFETY: the caller's QP, whose draft the caller builds, or finds nothing in it.
+    let (draft, open) = unsafe {
+        let draft = draft::<D>(qp);
+        (draft, draft.open())
+    };
+    // Not `go_on`: there is nothing that could panic.
+    if let Err(errno) = open.set_sge(sge) {
+        draft.fail(errno);
+    }
 }
 
 pub(super) unsafe extern "C" fn set_sge_list<D: Driver>(
@@ -35,7 +42,7 @@ pub(super) unsafe extern "C" fn set_sge_list<D: Driver>(
     list: *const ibv_sge,
 ) {
     // SAFETY: the caller's QP and list.
-    unsafe { go_on::<D>(qp, |staging| staging.set_sges(array(list, count)?)) }
+    unsafe { go_on::<D>(qp, |open| open.set_sges(array(list, count)?)) }
 }
 
 pub(super) unsafe extern "C" fn set_inline_data<D: Driver>(
@@ -45,7 +52,7 @@ pub(super) unsafe extern "C" fn set_inline_data<D: Driver>(
 ) {
     let buf = ibv_data_buf { addr, length };
     // SAFETY: the caller's QP and memory.
-    unsafe { go_on::<D>(qp, |staging| staging.set_inline([bytes(&buf)].into_iter())) }
+    unsafe { go_on::<D>(qp, |open| open.set_inline([bytes(&buf)].into_iter())) }
 }
 
 pub(super) unsafe extern "C" fn set_inline_data_list<D: Driver>(
@@ -55,8 +62,8 @@ pub(super) unsafe extern "C" fn set_inline_data_list<D: Driver>(
 ) {
     // SAFETY: the caller's QP, list and memory.
     unsafe {
-        go_on::<D>(qp, |staging| {
-            staging.set_inline(array(list, count)?.iter().map(|buf| bytes(buf)))
+        go_on::<D>(qp, |open| {
+            open.set_inline(array(list, count)?.iter().map(|buf| bytes(buf)))
         });
     }
 }
@@ -69,24 +76,18 @@ pub(super) unsafe extern "C" fn set_ud_addr<D: Driver>(
 ) {
     // SAFETY: the caller's QP.
     unsafe {
-        go_on::<D>(qp, |staging| {
+        go_on::<D>(qp, |open| {
             // The type of a QP does not change.
             if (*qp).qp_base.qp_type != IBV_QPT_UD {
                 return Err(Errno::EINVAL);
             }
-            staging.set_receiver(Receiver {
+            open.set_receiver(Receiver {
                 ah,
                 remote_qpn,
                 remote_qkey,
             })
         });
     }
-}
-
-/// No driver of ours has XRC.
-pub(super) unsafe extern "C" fn set_xrc_srqn<D: Driver>(qp: *mut ibv_qp_ex, _remote_srqn: u32) {
-    // SAFETY: the caller's QP.
-    unsafe { go_on::<D>(qp, |_| Err(Errno::EINVAL)) }
 }
 
 /// An array of the caller's.
