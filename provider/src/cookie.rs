@@ -106,11 +106,6 @@ impl Cookie {
         }
     }
 
-    /// Whether it is of a queue that one QP has for itself.
-    pub(crate) fn is_of_own_queue(&self) -> bool {
-        self.queue != Queue::Shared
-    }
-
     /// The entry that a cookie names.
     pub(crate) fn entry(raw: u64) -> u32 {
         let [a, b, c, d, ..] = raw.to_le_bytes();
@@ -121,6 +116,11 @@ impl Cookie {
     #[inline(always)]
     pub(crate) fn key(raw: u64) -> u64 {
         raw >> OWNER_SHIFT
+    }
+
+    /// The cookie of entry 0 of the same queue.
+    pub(crate) fn with_entry_0(raw: u64) -> u64 {
+        raw >> OWNER_SHIFT << OWNER_SHIFT
     }
 
     /// Reads a value that came back from the kernel; `None` if it names no queue.

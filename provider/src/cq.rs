@@ -63,7 +63,9 @@ pub(crate) struct Completions<D: Driver> {
     /// The ring was, before the kernel moved to the one that is there now.
     pub(crate) left_full: bool,
     /// What a batch has polled and the application has not come to: it comes before all else.
-    pub(crate) ahead: ReadAhead,
+    pub(crate) ahead: Arc<ReadAhead>,
+    /// There may be some of these left.
+    pub(crate) has_read_ahead: bool,
     /// Queues that have completions due which are in no ring.
     pub(crate) due: Vec<Due>,
     /// Queues of dead QPs that are not settled.
@@ -250,7 +252,6 @@ impl<D: Driver> Completions<D> {
     /// Lets nothing surface of a QP whose earlier life is over, nor the unread CQEs for which `is_its`
     /// holds.
     pub(crate) fn forget(&mut self, id: OwnerId, is_its: impl FnMut(u64, u32) -> bool) {
-        self.ahead.forget(id);
         self.due.retain(|due| due.owner != id);
         self.met = Met::nobody();
         if self.belled == Some(id) {
@@ -285,8 +286,10 @@ impl<D: Driver> Completions<D> {
         self.members.get(at).map(Weak::clone)
     }
 
-    /// Voids the unread CQEs whose cookie and QP number `is_its` recognises: they never surface.
+    /// Voids the unread CQEs whose cookie and QP number `is_its` recognises, and forgets those that were read ahead:
+    /// they never surface.
     pub(crate) fn void_unread(&mut self, mut is_its: impl FnMut(u64, u32) -> bool) {
+        self.ahead.forget(&mut is_its);
         for ahead in 0..self.ring.capacity() {
             let Some(cqe) = self.ring.peek(ahead) else {
                 return;
@@ -357,6 +360,8 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
             // could not be told: the mapping's is.
             let _ = unsafe { (ours.library.calls.ibv_cmd_destroy_cq)(base) };
         })?;
+        let ahead = Arc::new(ReadAhead::default());
+        let batch = Batch::none(Arc::clone(&ahead));
         let queue = Arc::new(CompletionQueue {
             context: ours,
             state: Mutex::new(Completions {
@@ -364,7 +369,8 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
                 is_quiet: false,
                 moved: None,
                 left_full: false,
-                ahead: ReadAhead::default(),
+                ahead,
+                has_read_ahead: false,
                 due: Vec::new(),
                 dying: Vec::new(),
                 chores: Vec::new(),
@@ -385,7 +391,7 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
         // SAFETY: inside the allocation. libibverbs' half, where the kernel has answered with all the room.
         unsafe {
             (&raw mut (*cq.as_mut_ptr()).queue).write(queue);
-            (&raw mut (*cq.as_mut_ptr()).batch).write(Batch::default());
+            (&raw mut (*cq.as_mut_ptr()).batch).write(batch);
             (&raw mut (*cq.as_mut_ptr()).domain).write(None);
             (*base).cqe = cqe;
         }

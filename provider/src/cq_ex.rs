@@ -20,7 +20,7 @@ use crate::errno::{Errno, Result};
 use crate::overrun::room;
 use crate::pd::Domain;
 use crate::read_wc::{READABLE, install};
-use crate::start_poll::{Batch, end_poll, next_poll, start_poll};
+use crate::start_poll::{end_poll, next_poll, start_poll};
 
 /// `ibv_create_cq_ex`(3).
 ///
@@ -105,14 +105,14 @@ unsafe fn domain(
 pub(crate) unsafe fn extend<D: Driver>(cq: *mut ibv_cq, wc_flags: u64, single_threaded: bool) {
     let ours = cq.cast::<Cq<D>>();
     // SAFETY: a `Cq` that nobody else uses, which begins with libibverbs' half.
-    let (batch, queue, base) = unsafe {
-        let base = &mut *cq.cast::<ibv_cq_ex>();
-        (&mut (*ours).batch, &(*ours).queue, base)
-    };
-    *batch = Batch::new(wc_flags, single_threaded);
-    queue.lock().ahead.make_room();
+    let (batch, base) = unsafe { (&mut (*ours).batch, &mut *cq.cast::<ibv_cq_ex>()) };
+    batch.begin_with(wc_flags, single_threaded);
     base.start_poll = Some(start_poll::<D>);
-    base.next_poll = Some(next_poll::<D>);
+    base.next_poll = Some(if batch.is_timed() {
+        next_poll::<D, true>
+    } else {
+        next_poll::<D, false>
+    });
     base.end_poll = Some(end_poll::<D>);
     install::<D>(base, wc_flags);
 }

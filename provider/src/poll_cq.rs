@@ -177,11 +177,9 @@ enum GiveBack {
 }
 
 impl<D: Driver> CompletionQueue<D> {
-    /// Fills `wc`, if there is a completion; whether there was. Its place goes back when the batch ends, and more
-    /// may have been [read ahead](crate::read_ahead).
+    /// Fills `wc`, if there is a completion; whether there was. Its place goes back when the batch ends.
     pub(crate) fn poll_in_batch(&self, wc: &mut MaybeUninit<ibv_wc>) -> bool {
-        let mut state = self.lock();
-        self.read_ahead(&mut state);
+        let state = self.lock();
         self.poll_locked(state, slice::from_mut(wc), 0, GiveBack::AtTheEnd) > 0
     }
 
@@ -246,8 +244,9 @@ impl<D: Driver> CompletionQueue<D> {
         wc: &mut [MaybeUninit<ibv_wc>],
         mut filled: usize,
     ) -> usize {
-        if !state.ahead.is_empty() {
+        if state.has_read_ahead {
             filled = state.ahead.deliver(wc, filled);
+            state.has_read_ahead = !state.ahead.is_empty();
         }
         if !state.due.is_empty() {
             filled = self.deliver_due(state, wc, filled);
@@ -282,7 +281,7 @@ impl<D: Driver> CompletionQueue<D> {
     /// Settles CQEs of one queue that are nothing but successes, or flushes where the death is known, up to
     /// the first that is something else; how many.
     #[inline(never)]
-    pub(crate) fn settle_run(
+    fn settle_run(
         &self,
         state: &mut Completions<D>,
         front: Front,
@@ -297,7 +296,7 @@ impl<D: Driver> CompletionQueue<D> {
 
     /// As [`settle_run`](Self::settle_run), of successes from the `first` on.
     #[inline(always)]
-    fn settle_successes(
+    pub(crate) fn settle_successes(
         &self,
         state: &mut Completions<D>,
         first: u64,

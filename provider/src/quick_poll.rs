@@ -125,7 +125,7 @@ fn succeed_next<'s, D: Driver>(met: &Met<D>, cookie: u64) -> Next<'s> {
 impl<D: Driver> Completions<D> {
     /// Whether CQEs are all that a poll has to look at.
     pub(crate) fn is_plain(&self) -> bool {
-        self.ahead.is_empty() && self.due.is_empty() && self.early.is_none()
+        !self.has_read_ahead && self.due.is_empty() && self.early.is_none()
     }
 
     /// Notes whether the next poll may be a quick one.

@@ -54,29 +54,29 @@ macro_rules! readers {
 
 readers! {
     /// `ibv_wc_read_opcode`(3).
-    fn opcode(|it| it.wc.opcode) -> u32;
+    fn opcode(|it| it.wc().opcode) -> u32;
     /// `ibv_wc_read_vendor_err`(3).
-    fn vendor_err(|it| it.wc.vendor_err) -> u32;
+    fn vendor_err(|it| it.wc().vendor_err) -> u32;
     /// `ibv_wc_read_wc_flags`(3).
-    fn wc_flags(|it| it.wc.wc_flags) -> u32;
+    fn wc_flags(|it| it.wc().wc_flags) -> u32;
     /// `ibv_wc_read_byte_len`(3), in bytes.
-    fn byte_len(|it| it.wc.byte_len) -> u32;
+    fn byte_len(|it| it.wc().byte_len) -> u32;
     /// `ibv_wc_read_imm_data`(3) in network order, and `ibv_wc_read_invalidated_rkey`(3) in the machine's:
     /// what stands there depends on `wc_flags`.
     fn imm_data(|it| {
         // SAFETY: both members of the union are 32 bits.
-        unsafe { it.wc.__bindgen_anon_1.imm_data }
+        unsafe { it.wc().__bindgen_anon_1.imm_data }
     }) -> u32;
     /// `ibv_wc_read_qp_num`(3).
-    fn qp_num(|it| it.wc.qp_num) -> u32;
+    fn qp_num(|it| it.wc().qp_num) -> u32;
     /// `ibv_wc_read_src_qp`(3); 0 but for a datagram.
-    fn src_qp(|it| it.wc.src_qp) -> u32;
+    fn src_qp(|it| it.wc().src_qp) -> u32;
     /// `ibv_wc_read_slid`(3); 0 without a subnet.
-    fn slid(|it| it.wc.slid.into()) -> u32;
+    fn slid(|it| it.wc().slid.into()) -> u32;
     /// `ibv_wc_read_sl`(3).
-    fn sl(|it| it.wc.sl) -> u8;
+    fn sl(|it| it.wc().sl) -> u8;
     /// `ibv_wc_read_dlid_path_bits`(3); 0 without a subnet.
-    fn dlid_path_bits(|it| it.wc.dlid_path_bits) -> u8;
+    fn dlid_path_bits(|it| it.wc().dlid_path_bits) -> u8;
     /// `ibv_wc_read_completion_ts`(3): when `ibv_start_poll` or `ibv_next_poll` came to the completion, on
     /// the clock of [`query_rt_values`](crate::query_rt_values), in nanoseconds.
     fn completion_ts(|it| it.timestamp) -> u64;

@@ -24,7 +24,7 @@ unsafe fn poll_batch<D: Driver>(cq: *mut ibv_cq_ex, wc: &mut [ibv_wc]) -> Result
         while got < wc.len() {
             let answer = match got {
                 0 => start_poll::start_poll::<D>(cq, ptr::null_mut()),
-                _ => start_poll::next_poll::<D>(cq),
+                _ => start_poll::next_poll::<D, false>(cq),
             };
             match answer {
                 0 => {}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! Model checks of the words that the provider and the kernel share, and of its lock.
+//! Model checks of the words that the provider and the kernel share, of its lock, and of what it has read ahead.
 //!
-//! `order` and `word` are the provider's own files, compiled here against loom's atomics. Each test runs them in
+//! `order`, `word` and `left` are the provider's own files, compiled here against loom's atomics. Each test runs them in
 //! all interleavings with the kernel's side of the protocol, written from the kernel's source with
 //! the same barriers (`smp_load_acquire` is an Acquire load, `smp_store_release` a Release store,
 //! `smp_store_mb` a store and a SeqCst fence). A test named `…_without_…` shows that the property
@@ -16,7 +16,7 @@
 mod atomic {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{
-        AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
+        AtomicIsize, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
     };
 }
 
@@ -26,9 +26,13 @@ mod order;
 #[path = "../../../provider/src/lock/word.rs"]
 mod word;
 
+#[path = "../../../provider/src/read_ahead/left.rs"]
+mod left;
+
 mod futex;
 mod index_ring;
 mod lock;
 mod mark;
+mod read_ahead;
 mod valid_ring;
 mod wake;
