@@ -163,9 +163,17 @@ impl<D: Driver> CompletionQueue<D> {
         unsafe { self.state.resume() }
     }
 
-    /// The lock, if nobody has it.
+    /// As [`lock`](Self::lock), if nobody has it.
     #[inline(always)]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Completions<D>>> {
+        let mut state = self.try_lock_quietly()?;
+        state.is_quiet = false;
+        Some(state)
+    }
+
+    /// As [`lock_quietly`](Self::lock_quietly), if nobody has it.
+    #[inline(always)]
+    pub(crate) fn try_lock_quietly(&self) -> Option<MutexGuard<'_, Completions<D>>> {
         self.state.try_lock()
     }
 

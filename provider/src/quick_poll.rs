@@ -55,7 +55,7 @@ impl<D: Driver> CompletionQueue<D> {
         is_for_one: bool,
         wc: &mut MaybeUninit<ibv_wc>,
     ) -> Quick<'_, D> {
-        let Some(mut state) = self.try_lock() else {
+        let Some(mut state) = self.try_lock_quietly() else {
             return Quick::Busy;
         };
         if !state.is_quiet {

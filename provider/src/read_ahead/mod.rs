@@ -198,8 +198,6 @@ impl<D: Driver> CompletionQueue<D> {
     #[inline(always)]
     pub(crate) unsafe fn come_to_run(&self, ahead: &ReadAhead) -> Option<*const ibv_wc> {
         let mut state = self.try_lock()?;
-        // The next poll has what is left, and a ring of which nothing was given back.
-        state.is_quiet = false;
         state.has_read_ahead = !ahead.is_empty();
         if !state.is_plain() {
             return None;
