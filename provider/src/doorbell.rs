@@ -6,6 +6,7 @@
 //! `core/uverbs_cmd.c: ib_uverbs_post_send`, then `rxe_verbs.c: rxe_post_send` or
 //! `siw_verbs.c: siw_post_send`).
 
+use std::cell::UnsafeCell;
 use std::os::fd::RawFd;
 
 use kernel_abi::uverbs::{CMD_POST_SEND, CommandHeader, PostSend, PostSendResp, Request};
@@ -18,38 +19,56 @@ use libc::write;
 #[cfg(test)]
 use crate::model::write;
 
-/// The doorbell of one QP.
+/// The doorbell of one QP. The command is the same each time.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    pub(crate) cmd_fd: RawFd,
-    pub(crate) qp_handle: u32,
+    cmd_fd: RawFd,
+    command: Request<PostSend>,
+    _answer: Box<Answer>,
 }
 
+/// Where the kernel answers, maybe to several threads at once. Nobody reads it: that the driver refuses, the system
+/// call says.
+#[derive(Debug)]
+struct Answer(UnsafeCell<PostSendResp>);
+
+// SAFETY: the kernel alone uses it.
+unsafe impl Sync for Answer {}
+
 impl Doorbell {
-    /// Rings.
-    ///
-    /// # Errors
-    ///
-    /// What the driver says: `EINVAL` (rxe) or `ENOTCONN` (siw) in a state that does not take
-    /// sends, `EIO` of a device that is gone.
-    pub(crate) fn ring(&self) -> Result<()> {
-        let mut answer = PostSendResp::default();
-        let request = Request {
+    pub(crate) fn new(cmd_fd: RawFd, qp_handle: u32) -> Self {
+        let answer = Box::new(Answer(UnsafeCell::default()));
+        let command = Request {
             header: CommandHeader::of::<Request<PostSend>, PostSendResp>(CMD_POST_SEND),
             core: PostSend {
-                response: (&raw mut answer).addr() as u64,
-                qp_handle: self.qp_handle,
+                // The kernel writes there, so the address must be one that others may use.
+                response: answer.0.get().expose_provenance() as u64,
+                qp_handle,
                 wr_count: 0,
                 sge_count: 0,
                 wqe_size: PostSend::MIN_WQE_SIZE,
             },
             driver: (),
         };
-        let len = size_of_val(&request);
-        // SAFETY: the request is as large as its length says, and names an answer that outlives
-        // the call.
-        let written = unsafe { write(self.cmd_fd, (&raw const request).cast(), len) };
-        if usize::try_from(written) == Ok(len) {
+        Self {
+            cmd_fd,
+            command,
+            _answer: answer,
+        }
+    }
+
+    /// Rings.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says: `EINVAL` (rxe) or `ENOTCONN` (siw) in a state that does not take
+    /// sends, `EIO` of a device that is gone.
+    #[inline(always)]
+    pub(crate) fn ring(&self) -> Result<()> {
+        let len = size_of_val(&self.command);
+        // SAFETY: the command is as large as its length says, and names an answer that outlives the call.
+        let written = unsafe { write(self.cmd_fd, (&raw const self.command).cast(), len) };
+        if written == len.cast_signed() {
             Ok(())
         } else {
             Err(Errno::last())

@@ -271,7 +271,7 @@ unsafe fn finish<D: Driver>(
         id,
         number,
         base: Base(base),
-        doorbell: Doorbell { cmd_fd, qp_handle },
+        doorbell: Doorbell::new(cmd_fd, qp_handle),
         send,
         recv,
         send_cq,
