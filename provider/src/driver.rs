@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::os::fd::RawFd;
 
 use rdma_core_sys::{
-    ibv_context, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_srq_attr, ibv_wc,
+    ibv_context, ibv_qp_cap, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_sge, ibv_srq_attr, ibv_wc,
     ibv_wc_opcode,
 };
 use zerocopy::{FromZeros, IntoBytes};
@@ -240,10 +240,6 @@ pub(crate) trait RecvRing: Debug + Send {
     /// The entries from the next one on. As many are free as the ledger has room for.
     fn open(&mut self) -> Self::Open<'_>;
 
-    /// Hands the next `count` entries, which are written, to the kernel; false if it has flushed the queue
-    /// meanwhile.
-    fn publish(&mut self, count: u32) -> bool;
-
     /// Puts the mark `id` behind all entries; false if there is no room.
     fn mark(&mut self, id: u64) -> bool;
 
@@ -256,12 +252,19 @@ pub(crate) trait RecvRing: Debug + Send {
 
 /// Free entries of a receive queue's ring, from the next one on.
 pub(crate) trait OpenRecvs {
+    /// Writes a receive into the next one under the id `cookie`, which has this `only` entry, if that is done
+    /// quickly; whether it was. If not, it is for [`write`](Self::write).
+    fn write_quickly(&mut self, cookie: u64, only: &ibv_sge) -> bool;
+
     /// Writes `wr` into the next one under the id `cookie`.
     ///
     /// # Errors
     ///
     /// As [`RecvRing::inspect`]. Nothing that the kernel could see is written then.
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()>;
+
+    /// Hands those that are written, `count` of them, to the kernel; false if it has flushed the queue meanwhile.
+    fn publish(self, count: u32) -> bool;
 }
 
 /// What has to follow when entries were handed to the kernel.

@@ -7,7 +7,7 @@
 
 use std::ffi::c_int;
 
-use rdma_core_sys::{IBV_QPS_RESET, ibv_qp, ibv_recv_wr, ibv_srq};
+use rdma_core_sys::{IBV_QPS_RESET, ibv_qp, ibv_recv_wr, ibv_sge, ibv_srq};
 
 use crate::boundary::{Refused, post};
 use crate::cookie::{CookieBase, Queue};
@@ -15,11 +15,12 @@ use crate::death::Cause;
 use crate::driver::{Driver, OpenRecvs, RecvRing};
 use crate::errno::{Errno, Result};
 use crate::flush::Rest;
-use crate::ledger::{Receives, RecvLedger};
+use crate::ledger::{FreeRecv, Receives, RecvLedger, SharedLedger};
+use crate::lock::MutexGuard;
 use crate::qp::Qp;
-use crate::queue_pair::QueuePair;
+use crate::queue_pair::{QueuePair, Receiver};
 use crate::srq::Srq;
-use crate::wr::{List, Requests};
+use crate::wr::{List, Requests, only_sge};
 
 /// A receive queue, a QP's own or an SRQ's. Under its lock.
 #[derive(Debug)]
@@ -62,12 +63,32 @@ impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
     #[inline(always)]
     fn post(&mut self, list: List<ibv_recv_wr>) -> (bool, u32, Posted) {
         let cookies = self.cookies;
-        let (count, posted) = {
-            let mut entries = self.ring.open();
-            let write = |name, wr: &_| entries.write(cookies.with(name), wr);
-            enter(&mut self.ledger, list, write)
-        };
-        (self.ring.publish(count), count, posted)
+        let mut entries = self.ring.open();
+        let write = |name, wr: &_| entries.write(cookies.with(name), wr);
+        let (count, posted) = enter(&mut self.ledger, list, write);
+        (entries.publish(count), count, posted)
+    }
+
+    /// Accepts a receive that has this `only` entry, if that is done quickly; whether the queue was found alive
+    /// then.
+    #[inline(always)]
+    fn post_quickly(&mut self, wr: &ibv_recv_wr, only: &ibv_sge) -> Option<bool> {
+        let free = self.ledger.free()?;
+        let mut entries = self.ring.open();
+        if !entries.write_quickly(self.cookies.with(free.name()), only) {
+            return None;
+        }
+        free.enter(wr.wr_id);
+        Some(entries.publish(1))
+    }
+
+    /// Whether the last `count`, which were just posted, may have come to an empty queue of a QP that died unseen.
+    ///
+    /// Looked at behind the post: of a queue in which the kernel has left something till then, it
+    /// flushes these too, or says so by the CQE of what it has left.
+    #[inline(always)]
+    fn met_nothing<D: Driver>(&self, count: u32) -> bool {
+        D::DIES_UNSEEN && self.ring.untaken() <= count
     }
 
     /// As [`post`](Self::post), for a dead queue: the ring is left alone.
@@ -103,6 +124,9 @@ fn enter(
     (count, posted)
 }
 
+/// A QP's receive queue, which is locked.
+type OwnRecv<'s, D> = MutexGuard<'s, RecvQueue<<D as Driver>::Recvs, RecvLedger>>;
+
 /// What became of a list.
 type Posted = std::result::Result<(), Refused<ibv_recv_wr>>;
 
@@ -120,16 +144,21 @@ impl<D: Driver> QueuePair<D> {
             return self.post_dead_recv(list);
         }
         let (alive, count, posted) = recv.post(list);
-        // Looked at behind the post: of a queue in which the kernel has left something till then, it
-        // flushes these too, or says so by the CQE of what it has left.
-        let met_nothing = D::DIES_UNSEEN && recv.ring.untaken() <= count;
+        let met_nothing = recv.met_nothing::<D>(count);
         drop(recv);
-        if !alive {
-            self.die(Cause::Flushed);
-        } else if met_nothing {
-            self.suspect();
+        if !alive || met_nothing {
+            self.follow_up(alive);
         }
         posted
+    }
+
+    /// What has to follow when receives were posted to a queue that was not found alive, or empty.
+    fn follow_up(&self, alive: bool) {
+        if alive {
+            self.suspect();
+        } else {
+            self.die(Cause::Flushed);
+        }
     }
 
     /// Accepts a list for a dead QP: it is flushed.
@@ -152,10 +181,94 @@ impl<D: Driver> QueuePair<D> {
 
 /// `ibv_post_recv`(3).
 ///
+/// One receive of one entry is mostly posted at once, by code that has nothing to unwind.
+///
 /// # Safety
 ///
 /// As the man page asks.
 pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: a QP of ours, and the caller's list.
+    let (ours, list) = unsafe { (Qp::<D>::of(qp), List::new(wr)) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !bad_wr.is_null()
+            && let Some(ours) = ours
+            && let Some(only) = list.only()
+            && let Some(sge) = only_sge(only)
+            && ours.state() != IBV_QPS_RESET
+            && let Receiver::Own(recv) = &ours.pair.recv
+            && let Some(mut recv) = recv.try_lock()
+        {
+            if recv.ledger.is_closed() {
+                return post_recv_behind::<D>(qp, wr, bad_wr, recv);
+            }
+            return match recv.post_quickly(only, sge) {
+                Some(true) if !recv.met_nothing::<D>(1) => 0,
+                Some(alive) => follow_up(ours, wr, bad_wr, recv, alive),
+                None => post_recv_behind::<D>(qp, wr, bad_wr, recv),
+            };
+        }
+        post_recv_fully::<D>(qp, wr, bad_wr)
+    }
+}
+
+/// What has to follow a post, as [`QueuePair::follow_up`]; the verb's answer.
+///
+/// # Safety
+///
+/// As [`post`].
+#[cold]
+#[inline(never)]
+#[expect(
+    improper_ctypes_definitions,
+    reason = "no C calls it: it is a function that cannot unwind, so that its caller has nothing to do for that"
+)]
+unsafe extern "C" fn follow_up<D: Driver>(
+    qp: &Qp<D>,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+    recv: OwnRecv<'_, D>,
+    alive: bool,
+) -> c_int {
+    let verb = || {
+        drop(recv);
+        qp.pair.follow_up(alive);
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { post(wr, bad_wr, verb) }
+}
+
+/// As [`post_recv_fully`], behind who has the queue locked.
+///
+/// # Safety
+///
+/// As the man page asks.
+#[cold]
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "as above")]
+unsafe extern "C" fn post_recv_behind<D: Driver>(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+    recv: OwnRecv<'_, D>,
+) -> c_int {
+    drop(recv);
+    // SAFETY: the caller's promise.
+    unsafe { post_recv_fully::<D>(qp, wr, bad_wr) }
+}
+
+/// As [`post_recv`], whatever there is.
+///
+/// # Safety
+///
+/// As the man page asks.
+#[inline(never)]
+unsafe extern "C" fn post_recv_fully<D: Driver>(
     qp: *mut ibv_qp,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
@@ -175,12 +288,61 @@ pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
     unsafe { post(wr, bad_wr, verb) }
 }
 
-/// `ibv_post_srq_recv`(3).
+/// `ibv_post_srq_recv`(3). As [`post_recv`].
 ///
 /// # Safety
 ///
 /// As the man page asks.
 pub(crate) unsafe extern "C" fn post_srq_recv<D: Driver>(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: an SRQ of ours, and the caller's list.
+    let (ours, list) = unsafe { (Srq::<D>::of(srq), List::new(wr)) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !bad_wr.is_null()
+            && let Some(ours) = ours
+            && let Some(only) = list.only()
+            && let Some(sge) = only_sge(only)
+            && let Some(mut recv) = ours.queue.try_lock()
+        {
+            return match recv.post_quickly(only, sge) {
+                Some(_) => 0,
+                None => post_srq_recv_behind::<D>(srq, wr, bad_wr, recv),
+            };
+        }
+        post_srq_recv_fully::<D>(srq, wr, bad_wr)
+    }
+}
+
+/// As [`post_srq_recv_fully`], behind who has the queue locked.
+///
+/// # Safety
+///
+/// As the man page asks.
+#[cold]
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "as above")]
+unsafe extern "C" fn post_srq_recv_behind<D: Driver>(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+    recv: MutexGuard<'_, RecvQueue<D::Recvs, SharedLedger>>,
+) -> c_int {
+    drop(recv);
+    // SAFETY: the caller's promise.
+    unsafe { post_srq_recv_fully::<D>(srq, wr, bad_wr) }
+}
+
+/// As [`post_srq_recv`], whatever there is.
+///
+/// # Safety
+///
+/// As the man page asks.
+#[inline(never)]
+unsafe extern "C" fn post_srq_recv_fully<D: Driver>(
     srq: *mut ibv_srq,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,

@@ -108,6 +108,7 @@ impl<W> List<W> {
     }
 
     /// The work request that comes next; NULL at the end.
+    #[inline(always)]
     pub(crate) fn head(&self) -> *mut W {
         self.head
     }
@@ -132,6 +133,15 @@ pub(crate) trait Requests: Copy {
     /// Whether there is none left.
     fn is_empty(&self) -> bool {
         self.peek().is_none()
+    }
+}
+
+impl<W: Linked> List<W> {
+    /// The work request that comes next, if no other follows.
+    #[inline(always)]
+    pub(crate) fn only<'a>(self) -> Option<&'a W> {
+        // SAFETY: NULL or valid (invariant).
+        unsafe { self.head.as_ref() }.filter(|wr| wr.next().is_null())
     }
 }
 
@@ -189,6 +199,17 @@ pub(crate) fn sges<W: WorkRequest>(wr: &W, max: u32) -> Result<&[ibv_sge]> {
     // CAST: u32 fits usize on every target that libibverbs supports.
     // SAFETY: a list's work request names its entries (invariant of `List`), which live as long.
     Ok(unsafe { slice::from_raw_parts(list, count as usize) })
+}
+
+/// The entry of a work request from a [`List`] that has exactly one.
+#[inline(always)]
+pub(crate) fn only_sge<W: WorkRequest>(wr: &W) -> Option<&ibv_sge> {
+    let (list, count) = wr.sg_list();
+    if count != 1 {
+        return None;
+    }
+    // SAFETY: as in `sges`.
+    unsafe { list.as_ref() }
 }
 
 /// The bytes that an entry of a send with `IBV_SEND_INLINE` names, to be copied at once.

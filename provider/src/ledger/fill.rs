@@ -26,3 +26,34 @@ pub(super) fn fill<E>(
     }
     tail
 }
+
+/// The free entry that the next work request gets.
+#[derive(Debug)]
+pub(crate) struct Free<'l, E> {
+    name: u32,
+    entry: &'l mut E,
+    tail: &'l mut u32,
+}
+
+impl<'l, E> Free<'l, E> {
+    /// The one of name `tail`, among `mask + 1`.
+    #[inline(always)]
+    pub(super) fn at(entries: &'l mut [E], mask: u32, tail: &'l mut u32) -> Option<Self> {
+        let name = *tail;
+        // CAST: u32 fits usize on every target that libibverbs supports.
+        let entry = entries.get_mut((name & mask) as usize)?;
+        Some(Self { name, entry, tail })
+    }
+
+    #[inline(always)]
+    pub(crate) fn name(&self) -> u32 {
+        self.name
+    }
+
+    /// Enters a work request.
+    #[inline(always)]
+    pub(super) fn fill(self, entry: E) {
+        *self.entry = entry;
+        *self.tail = self.tail.wrapping_add(1);
+    }
+}

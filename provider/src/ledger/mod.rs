@@ -31,6 +31,23 @@ pub(crate) trait Receives {
     /// Enters receives as long as there is room: `accept` is told the name of each, and answers with its
     /// `wr_id`, or that there is none. How many.
     fn fill(&mut self, accept: impl FnMut(u32) -> Option<u64>) -> u32;
+
+    /// The free entry that the next receive gets.
+    type Free<'l>: FreeRecv
+    where
+        Self: 'l;
+
+    /// The free entry that the next receive gets, if there is room.
+    fn free(&mut self) -> Option<Self::Free<'_>>;
+}
+
+/// A free entry of a receive queue's ledger.
+pub(crate) trait FreeRecv {
+    /// The name of the receive that it gets.
+    fn name(&self) -> u32;
+
+    /// Enters a receive.
+    fn enter(self, wr_id: u64);
 }
 
 /// A zeroed slice whose length is `depth` rounded up to a power of two, and the index mask for it.

@@ -2,8 +2,8 @@
 
 //! The ledger of a QP's own receive queue.
 
-use super::fill::fill;
-use super::{Receives, entries};
+use super::fill::{Free, fill};
+use super::{FreeRecv, Receives, entries};
 use crate::errno::Result;
 
 /// The caller's `wr_id`s of outstanding receives, in posting order.
@@ -219,5 +219,27 @@ impl Receives for RecvLedger {
         let end = self.head.wrapping_add(self.depth);
         self.tail = fill(&mut self.wr_ids, self.mask, first, end, accept);
         self.tail.wrapping_sub(first)
+    }
+
+    type Free<'l> = Free<'l, u64>;
+
+    #[inline(always)]
+    fn free(&mut self) -> Option<Free<'_, u64>> {
+        if self.tail.wrapping_sub(self.head) >= self.depth {
+            return None;
+        }
+        Free::at(&mut self.wr_ids, self.mask, &mut self.tail)
+    }
+}
+
+impl FreeRecv for Free<'_, u64> {
+    #[inline(always)]
+    fn name(&self) -> u32 {
+        Free::name(self)
+    }
+
+    #[inline(always)]
+    fn enter(self, wr_id: u64) {
+        self.fill(wr_id);
     }
 }

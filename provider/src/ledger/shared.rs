@@ -2,7 +2,7 @@
 
 //! The ledger of an SRQ.
 
-use super::{Receives, entries};
+use super::{FreeRecv, Receives, entries};
 use crate::errno::{Errno, Result};
 
 /// Bits of an entry's name that say which place it has.
@@ -36,6 +36,48 @@ impl Place {
     #[inline(always)]
     fn has(&self, name: u32) -> bool {
         self.name == name && name & TAKEN != 0
+    }
+
+    /// The name of the next entry in it, which is free.
+    #[inline(always)]
+    fn next_name(&self) -> u32 {
+        self.name.wrapping_add(TAKEN)
+    }
+
+    /// Has an entry in it; the next free place.
+    #[inline(always)]
+    fn take(&mut self, sequence: u32, wr_id: u64) -> u32 {
+        let [a, b, c, d, ..] = self.content.to_le_bytes();
+        *self = Self {
+            content: wr_id,
+            name: self.next_name(),
+            sequence,
+        };
+        u32::from_le_bytes([a, b, c, d])
+    }
+}
+
+/// The free place that the next receive gets.
+#[derive(Debug)]
+pub(crate) struct FreePlace<'l> {
+    name: u32,
+    place: &'l mut Place,
+    first_free: &'l mut u32,
+    posted: &'l mut u32,
+    outstanding: &'l mut u32,
+}
+
+impl FreeRecv for FreePlace<'_> {
+    #[inline(always)]
+    fn name(&self) -> u32 {
+        self.name
+    }
+
+    #[inline(always)]
+    fn enter(self, wr_id: u64) {
+        *self.first_free = self.place.take(*self.posted, wr_id);
+        *self.posted = self.posted.wrapping_add(1);
+        *self.outstanding = self.outstanding.wrapping_add(1);
     }
 }
 
@@ -180,20 +222,32 @@ impl Receives for SharedLedger {
         while room > 0
             && let Some(place) = self.places.get_mut(Self::index(self.first_free))
         {
-            let name = place.name.wrapping_add(TAKEN);
-            let Some(wr_id) = accept(name) else { break };
-            let [a, b, c, d, ..] = place.content.to_le_bytes();
-            self.first_free = u32::from_le_bytes([a, b, c, d]);
-            *place = Place {
-                content: wr_id,
-                name,
-                sequence: self.posted,
+            let Some(wr_id) = accept(place.next_name()) else {
+                break;
             };
+            self.first_free = place.take(self.posted, wr_id);
             self.posted = self.posted.wrapping_add(1);
             room = room.wrapping_sub(1);
         }
         let count = self.posted.wrapping_sub(first);
         self.outstanding = self.outstanding.wrapping_add(count);
         count
+    }
+
+    type Free<'l> = FreePlace<'l>;
+
+    #[inline(always)]
+    fn free(&mut self) -> Option<FreePlace<'_>> {
+        if self.outstanding >= self.depth {
+            return None;
+        }
+        let place = self.places.get_mut(Self::index(self.first_free))?;
+        Some(FreePlace {
+            name: place.next_name(),
+            place,
+            first_free: &mut self.first_free,
+            posted: &mut self.posted,
+            outstanding: &mut self.outstanding,
+        })
     }
 }

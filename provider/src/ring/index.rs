@@ -157,6 +157,12 @@ impl<T: Copy + FromBytes> IndexRing<T> {
         order::kernel_index(self.consumer_word()) & self.mask
     }
 
+    /// How many slots the kernel, the consumer, has before `index`.
+    #[inline(always)]
+    pub(crate) fn unconsumed(&self, index: u32) -> u32 {
+        index.wrapping_sub(order::kernel_index(self.consumer_word())) & self.mask
+    }
+
     /// How many slots the consumer is behind the producer, as far as is known here.
     pub(crate) fn len(&self) -> u32 {
         self.producer().wrapping_sub(self.consumer()) & self.mask

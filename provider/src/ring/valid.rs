@@ -13,16 +13,19 @@
 //! So an entry with another flag than VALID behind all others is left alone while the QP lives, and
 //! becomes a CQE when it dies. No event of the kernel's tells of every such death; the mark does.
 
+mod open;
+
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::os::fd::RawFd;
 
 use super::atomic::AtomicU16;
-use super::inline_data;
 use super::map::Mapping;
 use super::order;
 use crate::errno::{Errno, Result};
 use kernel_abi::siw::{Rqe, Sqe, flags};
+
+pub(crate) use open::{OpenEntries, OpenEntry};
 
 /// Where the flags of an [`Sqe`] and an [`Rqe`] are.
 const FLAGS: usize = offset_of!(Sqe, flags);
@@ -94,12 +97,9 @@ impl<T> ValidRing<T> {
             .wrapping_add(((index & self.mask) as usize).wrapping_mul(size_of::<T>()))
     }
 
-    #[expect(clippy::cast_ptr_alignment, reason = "checked below")]
     fn flags(&self, index: u32) -> &AtomicU16 {
-        let word = self.entry(index).wrapping_add(FLAGS).cast::<u16>();
-        // SAFETY: inside the mapping (invariant) and aligned, as mappings are page aligned and
-        // entries a multiple of 8 bytes; both sides access the word atomically.
-        unsafe { AtomicU16::from_ptr(word) }
+        // SAFETY: inside the mapping (invariant).
+        unsafe { open::flags_at(self.entry(index)) }
     }
 
     /// Whether the kernel has not yet taken the entry that `index` (masked here) names.
@@ -110,57 +110,27 @@ impl<T> ValidRing<T> {
     /// The entries from the one on that `index` (masked here) names, which are not pending, to be written.
     #[inline(always)]
     pub(crate) fn open(&mut self, index: u32) -> OpenEntries<'_, T> {
+        let first = self.entry(index);
         OpenEntries {
-            at: self.entry(index),
+            first,
+            at: first,
             ring: self,
         }
     }
 
-    /// Hands a written entry to the kernel as [`OpenEntry::publish`] does.
-    pub(crate) fn publish(&mut self, index: u32, others: u16) {
-        order::publish_entry(self.flags(index), others | flags::VALID);
-    }
-
-    /// Hands a written entry to the kernel as [`publish`](Self::publish) does, that at which the mark stands; false
-    /// if the kernel has flushed it.
-    pub(crate) fn publish_over_mark(&mut self, index: u32, others: u16) -> bool {
-        order::publish_over_mark(self.flags(index), MARK, others | flags::VALID)
-    }
-
     /// Puts a mark with `id` where `index` is; false if the kernel has not taken what was there.
     pub(crate) fn mark(&mut self, index: u32, id: u64) -> bool {
-        if order::entry_flags(self.flags(index)) != 0 {
-            return false;
-        }
-        self.write_id(index, id);
-        order::publish_entry(self.flags(index), MARK);
-        true
+        self.open(index).entry().mark(id)
     }
 
     /// Takes the mark away that stands where `index` is; false if it was flushed.
     pub(crate) fn unmark(&mut self, index: u32) -> bool {
-        order::take_back_entry(self.flags(index), MARK, 0)
+        self.open(index).entry().unmark()
     }
 
     /// Whether a mark stands where `index` is.
     pub(crate) fn is_marked(&self, index: u32) -> bool {
         order::entry_flags(self.flags(index)) == MARK
-    }
-
-    #[expect(
-        clippy::cast_ptr_alignment,
-        reason = "entries are a multiple of 8 bytes in a page"
-    )]
-    fn write_id(&mut self, index: u32, id: u64) {
-        // SAFETY: an entry begins with its id and is inside the mapping (invariant). A kernel that
-        // flushes it meanwhile finds the old one or this.
-        unsafe { self.entry(index).cast::<u64>().write_volatile(id) };
-    }
-
-    /// Whether the kernel is sure to see what was just published without being told: it is while
-    /// `before`, the entry published before the new ones, is pending.
-    pub(crate) fn will_be_seen(&self, before: u32) -> bool {
-        order::older_entry_flags(self.flags(before)) & flags::VALID != 0
     }
 
     /// Takes a pending entry back from a kernel that does not look at the ring.
@@ -174,7 +144,7 @@ impl<T> ValidRing<T> {
     pub(crate) fn take_back_for_mark(&mut self, index: u32, id: u64) -> bool {
         let taken = self.replace(index, MARK);
         if taken {
-            self.write_id(index, id);
+            self.open(index).entry().write_id(id);
         }
         taken
     }
@@ -183,141 +153,6 @@ impl<T> ValidRing<T> {
         let word = self.flags(index);
         let now = order::entry_flags(word);
         now & flags::VALID != 0 && order::take_back_entry(word, now, instead)
-    }
-}
-
-/// Entries that are ours to be written, one after the other, each until it is published.
-///
-/// # Invariants
-///
-/// `at` points to an entry of `ring`.
-#[derive(Debug)]
-pub(crate) struct OpenEntries<'r, T> {
-    at: *mut u8,
-    ring: &'r mut ValidRing<T>,
-}
-
-impl<T> OpenEntries<'_, T> {
-    /// The entry that is to be written.
-    #[inline(always)]
-    pub(crate) fn entry(&mut self) -> OpenEntry<'_, T> {
-        OpenEntry {
-            at: self.at,
-            _ring: PhantomData,
-        }
-    }
-
-    /// Goes on to the entry behind it.
-    #[inline(always)]
-    pub(crate) fn pass(&mut self) {
-        self.at = self.at.wrapping_add(size_of::<T>());
-        if self.at == self.ring.end {
-            self.at = self.ring.entries;
-        }
-    }
-}
-
-/// An entry that is ours to be written, in any order, until it is published.
-///
-/// # Invariants
-///
-/// `at` points to a `T` in the mapping, the first one aligned as a page.
-#[derive(Debug)]
-pub(crate) struct OpenEntry<'r, T> {
-    at: *mut u8,
-    _ring: PhantomData<&'r mut ValidRing<T>>,
-}
-
-impl<T> OpenEntry<'_, T> {
-    /// The same entry, for somebody who writes some of it.
-    #[inline(always)]
-    pub(crate) fn reborrow(&mut self) -> OpenEntry<'_, T> {
-        OpenEntry {
-            at: self.at,
-            _ring: PhantomData,
-        }
-    }
-
-    /// Writes the part of it that is `AT` bytes into it.
-    ///
-    /// Never the flags: those of a mark stay. At a death the kernel reads the id of an entry with a mark, and
-    /// whichever it finds will do; else it reads no entry that is not VALID.
-    #[inline(always)]
-    pub(crate) fn write_part<const AT: usize, V: Copy>(&mut self, value: V) {
-        const {
-            assert!(AT + size_of::<V>() <= FLAGS || AT >= FLAGS + size_of::<u16>());
-            assert!(AT + size_of::<V>() <= size_of::<T>());
-        };
-        // SAFETY: inside an entry in the mapping (invariant).
-        unsafe { self.at.wrapping_add(AT).cast::<V>().write_unaligned(value) };
-    }
-
-    /// Writes the values of a list that are `wanted` to an array of `COUNT` members that is `AT` bytes into it, one
-    /// behind the other; how many.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if the list is longer than the array; what `wanted` says.
-    #[inline(always)]
-    pub(crate) fn write_list<const AT: usize, const COUNT: usize, V: Copy>(
-        &mut self,
-        list: &[V],
-        mut wanted: impl FnMut(&V) -> Result<bool>,
-    ) -> Result<u8> {
-        const {
-            assert!(AT >= FLAGS + size_of::<u16>());
-            assert!(AT + COUNT * size_of::<V>() <= size_of::<T>());
-        };
-        if list.len() > COUNT {
-            return Err(Errno::EINVAL);
-        }
-        let mut to = self.at.wrapping_add(AT).cast::<V>();
-        let mut count = 0_u8;
-        for value in list {
-            if wanted(value)? {
-                // SAFETY: inside the array (there are no more than it has members), which is inside an entry in the
-                // mapping (invariant).
-                unsafe { to.write_unaligned(*value) };
-                to = to.wrapping_add(1);
-                count = count.wrapping_add(1);
-            }
-        }
-        Ok(count)
-    }
-
-    /// Writes `bytes`, which are `at` bytes into an array of `LEN` bytes that is `AT` bytes into it.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if they do not fit; nothing is written then.
-    #[inline(always)]
-    pub(crate) fn write_bytes<const AT: usize, const LEN: usize>(
-        &mut self,
-        at: usize,
-        bytes: &[u8],
-    ) -> Result<()> {
-        const { assert!(AT >= FLAGS + size_of::<u16>() && AT + LEN <= size_of::<T>()) };
-        if at.checked_add(bytes.len()).is_none_or(|end| end > LEN) {
-            return Err(Errno::EINVAL);
-        }
-        let to = self.at.wrapping_add(AT).wrapping_add(at);
-        // SAFETY: inside an entry in the mapping (just checked, and the invariant). The caller's memory is not
-        // the mapping, to which no reference exists.
-        unsafe { inline_data::copy(bytes, to) };
-        Ok(())
-    }
-
-    /// Hands it to the kernel: VALID, with `others`.
-    #[inline(always)]
-    #[expect(
-        clippy::cast_ptr_alignment,
-        reason = "entries are a multiple of 8 bytes in a page"
-    )]
-    pub(crate) fn publish(self, others: u16) {
-        let flags = self.at.wrapping_add(FLAGS).cast::<u16>();
-        // SAFETY: inside an entry in the mapping (invariant), and aligned; both sides access it atomically.
-        let flags = unsafe { AtomicU16::from_ptr(flags) };
-        order::publish_entry(flags, others | flags::VALID);
     }
 }
 
@@ -352,9 +187,10 @@ mod tests {
                 .write_part::<0, _>(u64::from(index));
             assert!(!ring.is_pending(index));
             ring.open(index).entry().publish(flags::SIGNALLED);
-            assert!(ring.is_pending(index) && ring.will_be_seen(index));
+            let next = index.wrapping_add(1);
+            assert!(ring.is_pending(index) && ring.open(next).will_be_seen());
             assert_eq!(take(&ring, index), Some(u64::from(index)));
-            assert!(!ring.is_pending(index) && !ring.will_be_seen(index));
+            assert!(!ring.is_pending(index) && !ring.open(next).will_be_seen());
         }
     }
 
@@ -378,11 +214,11 @@ mod tests {
         ring.open(0).entry().write_part::<0, _>(1_u64);
         assert!(ring.is_marked(0));
         assert!(ring.mark(1, 99));
-        assert!(ring.publish_over_mark(0, 0));
+        assert!(ring.open(0).entry().publish_over_mark(0));
         assert!(!ring.mark(0, 99));
         assert_eq!(take(&ring, 0), Some(1));
         assert!(ring.unmark(1) && !ring.unmark(1));
-        assert!(!ring.publish_over_mark(1, 0));
+        assert!(!ring.open(1).entry().publish_over_mark(0));
         ring.open(2).entry().publish(0);
         assert!(ring.take_back_for_mark(2, 99) && ring.is_marked(2));
     }

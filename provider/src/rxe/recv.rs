@@ -2,16 +2,17 @@
 
 //! rxe's RQ and SRQ: `struct rxe_recv_wqe`, the scatter list behind it.
 
+use std::mem::offset_of;
 use std::os::fd::RawFd;
 
 use kernel_abi::rxe::{DmaInfo, MmapInfo, ModifySrqCmd, RecvWqe, Sge};
-use rdma_core_sys::ibv_recv_wr;
+use rdma_core_sys::{ibv_recv_wr, ibv_sge};
 
 use super::send::write_sges;
 use crate::driver::{OpenRecvs, RecvRing, SrqResize};
 use crate::errno::{Errno, Result};
-use crate::ring::index::{IndexRing, OpenSlots};
-use crate::wr::{message_len, sges};
+use crate::ring::index::{IndexRing, OpenSlot, OpenSlots};
+use crate::wr::{message_len, only_sge, sges};
 
 /// A mapped RQ or SRQ.
 #[derive(Debug)]
@@ -49,28 +50,73 @@ impl Recvs {
 pub(crate) struct Open<'r> {
     slots: OpenSlots<'r, RecvWqe>,
     max_sge: u32,
+    next: &'r mut u32,
+}
+
+impl Open<'_> {
+    /// Writes the list of a receive that has one entry, if there is room; whether it was written.
+    #[inline(always)]
+    fn write_only(&mut self, only: &ibv_sge) -> bool {
+        self.max_sge > 0 && self.slots.slot().write_tail_part(*only).is_ok()
+    }
+
+    /// The kernel does not look at what is `reserved` (linux 6.1, 6.12 `rxe_resp.c`).
+    #[inline(always)]
+    fn finish(&mut self, cookie: u64, num_sge: u32, length: u32) {
+        let mut slot = self.slots.slot();
+        slot.write_part::<{ offset_of!(RecvWqe, wr_id) }, _>(cookie);
+        slot.write_part::<{ offset_of!(RecvWqe, dma) }, _>(DmaInfo {
+            length,
+            resid: length,
+            num_sge,
+            ..DmaInfo::default()
+        });
+        self.slots.pass();
+    }
 }
 
 impl OpenRecvs for Open<'_> {
     #[inline(always)]
+    fn write_quickly(&mut self, cookie: u64, only: &ibv_sge) -> bool {
+        let is_written = self.write_only(only);
+        if is_written {
+            self.finish(cookie, 1, only.length);
+        }
+        is_written
+    }
+
+    #[inline(always)]
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
-        let sges = sges(wr, self.max_sge)?;
-        let mut slot = self.slots.slot();
-        let length = write_sges(&mut slot, sges)?;
-        let dma = DmaInfo {
-            length,
-            resid: length,
-            num_sge: wr.num_sge.cast_unsigned(),
-            ..DmaInfo::default()
+        let length = match only_sge(wr) {
+            Some(only) if self.write_only(only) => only.length,
+            _ => write_scatter_list(self.slots.slot(), wr, self.max_sge)?,
         };
-        slot.write_part::<0, _>(RecvWqe {
-            wr_id: cookie,
-            dma,
-            ..RecvWqe::default()
-        });
-        self.slots.pass();
+        self.finish(cookie, wr.num_sge.cast_unsigned(), length);
         Ok(())
     }
+
+    #[inline(always)]
+    fn publish(self, count: u32) -> bool {
+        *self.next = self.next.wrapping_add(count);
+        self.slots.ring().publish_producer(*self.next);
+        true
+    }
+}
+
+/// Writes a scatter list; the length that it adds up to.
+///
+/// # Errors
+///
+/// `EINVAL` if that does not fit 32 bits, or the list is malformed.
+// Cold: the registers are for the lists of one entry.
+#[cold]
+#[inline(never)]
+fn write_scatter_list(
+    mut slot: OpenSlot<'_, RecvWqe>,
+    wr: &ibv_recv_wr,
+    max_sge: u32,
+) -> Result<u32> {
+    write_sges(&mut slot, sges(wr, max_sge)?)
 }
 
 impl RecvRing for Recvs {
@@ -89,13 +135,8 @@ impl RecvRing for Recvs {
         Open {
             slots: self.ring.open(self.next),
             max_sge: self.max_sge,
+            next: &mut self.next,
         }
-    }
-
-    fn publish(&mut self, count: u32) -> bool {
-        self.next = self.next.wrapping_add(count);
-        self.ring.publish_producer(self.next);
-        true
     }
 
     fn mark(&mut self, id: u64) -> bool {
@@ -120,7 +161,7 @@ impl RecvRing for Recvs {
 
     /// An SRQ's consumer index moves when a WQE is taken (linux 6.1 `rxe_resp.c: get_srq_wqe`).
     fn untaken(&self) -> u32 {
-        self.next.wrapping_sub(self.ring.consumer()) & self.ring.capacity()
+        self.ring.unconsumed(self.next)
     }
 }
 

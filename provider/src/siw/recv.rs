@@ -3,6 +3,7 @@
 //! siw's RQ and SRQ: `struct siw_rqe`.
 
 use std::mem::offset_of;
+use std::num::NonZeroU64;
 use std::os::fd::RawFd;
 
 use kernel_abi::siw::Rqe;
@@ -12,7 +13,7 @@ use super::send::{MAX_SGE, write_sges};
 use crate::driver::{OpenRecvs, RecvRing, SrqResize};
 use crate::errno::{Errno, Result};
 use crate::ring::valid::{OpenEntries, OpenEntry, ValidRing};
-use crate::wr::{message_len, sges};
+use crate::wr::{message_len, only_sge, sges};
 
 /// A mapped RQ or SRQ.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Recvs {
     next: u32,
     /// The id of the mark, which stands behind all that was published in an RQ. An SRQ is not flushed
     /// and has none.
-    mark: Option<u64>,
+    mark: Option<NonZeroU64>,
     /// Entries kept free for the mark.
     spare: u32,
 }
@@ -43,33 +44,70 @@ impl Recvs {
 #[derive(Debug)]
 pub(crate) struct Open<'r> {
     rqes: OpenEntries<'r, Rqe>,
-    is_first: bool,
+    next: &'r mut u32,
+    /// See [`Recvs`].
+    mark: &'r Option<NonZeroU64>,
 }
 
-impl OpenRecvs for Open<'_> {
+impl Open<'_> {
+    /// Writes the list of a receive that has one entry, if that is not empty; whether it was written.
+    #[inline(always)]
+    fn write_only(&mut self, only: &ibv_sge) -> bool {
+        let is_written = only.length != 0;
+        if is_written {
+            let mut rqe = self.rqes.entry();
+            rqe.write_part::<{ offset_of!(Rqe, sge) }, _>(*only);
+        }
+        is_written
+    }
+
     /// The kernel takes an RQE whose flags are VALID and nothing else, in turn (linux 6.1, 6.12 `siw_qp_rx.c:
     /// siw_rqe_get`): the first goes last.
     #[inline(always)]
-    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
-        let sges = sges(wr, MAX_SGE)?;
+    fn finish(&mut self, cookie: u64, num_sge: u8) {
+        let is_first = self.rqes.is_at_first();
         let mut rqe = self.rqes.entry();
-        let num_sge = match sges {
-            // What most lists are needs no loop.
-            [only] if only.length != 0 => {
-                rqe.write_part::<{ offset_of!(Rqe, sge) }, _>(*only);
-                1
-            }
-            _ => write_scatter_list(rqe.reborrow(), sges)?,
-        };
         rqe.write_part::<0, _>(cookie);
         rqe.write_part::<{ offset_of!(Rqe, num_sge) }, _>(num_sge);
-        if self.is_first {
-            self.is_first = false;
-        } else {
+        if !is_first {
             rqe.publish(0);
         }
         self.rqes.pass();
+    }
+}
+
+impl OpenRecvs for Open<'_> {
+    #[inline(always)]
+    fn write_quickly(&mut self, cookie: u64, only: &ibv_sge) -> bool {
+        let is_written = self.write_only(only);
+        if is_written {
+            self.finish(cookie, 1);
+        }
+        is_written
+    }
+
+    #[inline(always)]
+    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
+        let num_sge = match only_sge(wr) {
+            Some(only) if self.write_only(only) => 1,
+            _ => write_scatter_list(self.rqes.entry(), wr)?,
+        };
+        self.finish(cookie, num_sge);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn publish(mut self, count: u32) -> bool {
+        if count == 0 {
+            return true;
+        }
+        *self.next = self.next.wrapping_add(count);
+        let Some(mark) = *self.mark else {
+            self.rqes.first().publish(0);
+            return true;
+        };
+        self.rqes.entry().mark(mark.get());
+        self.rqes.first().publish_over_mark(0)
     }
 }
 
@@ -77,12 +115,12 @@ impl OpenRecvs for Open<'_> {
 ///
 /// # Errors
 ///
-/// `EINVAL` if the length does not fit 32 bits.
-// Cold: the registers are for the lists that need no loop.
+/// `EINVAL` if the length does not fit 32 bits, or the list is malformed.
+// Cold: the registers are for the lists of one entry.
 #[cold]
 #[inline(never)]
-fn write_scatter_list(rqe: OpenEntry<'_, Rqe>, sges: &[ibv_sge]) -> Result<u8> {
-    let (count, _) = write_sges::<{ offset_of!(Rqe, sge) }, _>(rqe, sges)?;
+fn write_scatter_list(rqe: OpenEntry<'_, Rqe>, wr: &ibv_recv_wr) -> Result<u8> {
+    let (count, _) = write_sges::<{ offset_of!(Rqe, sge) }, _>(rqe, sges(wr, MAX_SGE)?)?;
     Ok(count)
 }
 
@@ -101,27 +139,13 @@ impl RecvRing for Recvs {
     fn open(&mut self) -> Open<'_> {
         Open {
             rqes: self.ring.open(self.next),
-            is_first: true,
+            next: &mut self.next,
+            mark: &self.mark,
         }
-    }
-
-    #[inline(always)]
-    fn publish(&mut self, count: u32) -> bool {
-        if count == 0 {
-            return true;
-        }
-        let first = self.next;
-        self.next = first.wrapping_add(count);
-        let Some(mark) = self.mark else {
-            self.ring.publish(first, 0);
-            return true;
-        };
-        self.ring.mark(self.next, mark);
-        self.ring.publish_over_mark(first, 0)
     }
 
     fn mark(&mut self, id: u64) -> bool {
-        self.mark = Some(id);
+        self.mark = NonZeroU64::new(id);
         self.ring.mark(self.next, id)
     }
 

@@ -153,11 +153,16 @@ impl SendRing for Sends {
         // has taken what completed.
         self.ring.mark(end, Mark::at(self.mark, end));
         self.marked = end;
-        if !self.ring.publish_over_mark(first, self.first_flags) {
+        if !self
+            .ring
+            .open(first)
+            .entry()
+            .publish_over_mark(self.first_flags)
+        {
             // The flush did not come as far as the new one, or has told of it.
             self.ring.unmark(end);
             Published::Dead
-        } else if self.ring.will_be_seen(first.wrapping_sub(1)) {
+        } else if self.ring.open(first).will_be_seen() {
             Published::Seen
         } else {
             Published::Unseen

@@ -19,7 +19,13 @@ pub(crate) struct OpenSlots<'r, T> {
     pub(super) ring: &'r mut IndexRing<T>,
 }
 
-impl<T> OpenSlots<'_, T> {
+impl<'r, T> OpenSlots<'r, T> {
+    /// The ring that they are of, when all are written.
+    #[inline(always)]
+    pub(crate) fn ring(self) -> &'r mut IndexRing<T> {
+        self.ring
+    }
+
     /// The slot that is to be written.
     #[inline(always)]
     pub(crate) fn slot(&mut self) -> OpenSlot<'_, T> {
@@ -66,6 +72,22 @@ impl<T> OpenSlot<'_, T> {
     pub(crate) fn reset_word<const AT: usize>(&mut self) {
         // SAFETY: a slot of a ring that is mapped.
         unsafe { Word::of::<T, AT>(self.at).reset() };
+    }
+
+    /// Writes a value behind its head.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it does not fit; nothing is written then.
+    #[inline(always)]
+    pub(crate) fn write_tail_part<V: Copy>(&mut self, value: V) -> Result<()> {
+        if size_of::<V>() > self.tail {
+            return Err(Errno::EINVAL);
+        }
+        let to = self.at.wrapping_add(size_of::<T>()).cast::<V>();
+        // SAFETY: inside the tail (just checked), which is in the mapping (invariant).
+        unsafe { to.write_unaligned(value) };
+        Ok(())
     }
 
     /// Writes a list behind its head, as far as `each` finds nothing wrong with an entry.
