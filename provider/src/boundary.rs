@@ -14,6 +14,15 @@ pub(crate) fn guard<T>(verb: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(verb)).unwrap_or(Err(Errno::EIO))
 }
 
+/// Runs what has to follow when a verb has done its work, which a panic does not undo.
+pub(crate) fn follow_up(rest: impl FnOnce()) {
+    // It was logged, as in `guard`; the verb succeeds all the same.
+    let _ = guard(|| {
+        rest();
+        Ok(())
+    });
+}
+
 /// For a verb that returns 0 or a positive errno.
 pub(crate) fn status(verb: impl FnOnce() -> Result<()>) -> c_int {
     match guard(verb) {
@@ -77,6 +86,29 @@ pub(crate) unsafe fn post<W>(
     unsafe { bad_wr.write(first) };
     errno.set();
     errno.get()
+}
+
+/// A verb that posts a list: to what, the list, and its `bad_wr`.
+pub(crate) type Post<Q, W> = unsafe extern "C" fn(*mut Q, *mut W, *mut *mut W) -> c_int;
+
+/// Gives back a lock, and leaves the post to `verb`.
+///
+/// # Safety
+///
+/// As of `verb`.
+// No C calls it: it is a function that cannot unwind, so that its caller has nothing to do for that.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe extern "C" fn post_behind<Q, W, Guard>(
+    queue: *mut Q,
+    list: *mut W,
+    bad_wr: *mut *mut W,
+    guard: Guard,
+    verb: Post<Q, W>,
+) -> c_int {
+    drop(guard);
+    // SAFETY: the caller's promise.
+    unsafe { verb(queue, list, bad_wr) }
 }
 
 #[cfg(test)]

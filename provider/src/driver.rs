@@ -139,7 +139,7 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
 /// Our side of a send queue's ring. Used under the lock of the queue.
 pub(crate) trait SendRing: Debug + Send {
     /// Free entries.
-    type Open<'r>: OpenSends
+    type Open<'r>: OpenSends<Watch = Self::Watch>
     where
         Self: 'r;
     /// An entry, of which something is known without the lock.
@@ -160,11 +160,8 @@ pub(crate) trait SendRing: Debug + Send {
     /// The entries from `first` on, each of which has `flags` whatever its work request says.
     ///
     /// They are free: the kernel has let go of every one that is not outstanding, before its CQE. It may take those
-    /// that are written from [`publish`](Self::publish) on.
-    fn open(&mut self, first: u32, flags: u32) -> Self::Open<'_>;
-
-    /// Hands the written entries `first..end` to the kernel.
-    fn publish(&mut self, first: u32, end: u32) -> Published;
+    /// that are written from [`publish`](OpenSends::publish) on.
+    fn open<'r>(&'r mut self, first: u32, flags: &'r u32) -> Self::Open<'r>;
 
     /// Takes `first..end` back from a kernel that has refused the doorbell; false, and nothing is
     /// taken back, if the kernel has begun with them nevertheless.
@@ -199,6 +196,13 @@ pub(crate) trait SendRing: Debug + Send {
     /// The ring that it is of is still mapped.
     unsafe fn is_under_way(watch: Self::Watch) -> bool;
 
+    /// Whether the kernel has found the entry that is watched faulty, as [`has_failed`](Self::has_failed) of that one.
+    ///
+    /// # Safety
+    ///
+    /// As [`is_under_way`](Self::is_under_way).
+    unsafe fn is_faulty(watch: Self::Watch) -> bool;
+
     /// Where the next entry will be written: an index, and the mask under which names are compared
     /// with it.
     fn position(&self) -> (u32, u32);
@@ -212,12 +216,30 @@ pub(crate) trait SendRing: Debug + Send {
 
 /// Free entries of a send queue's ring, from a first one on.
 pub(crate) trait OpenSends {
+    /// See [`SendRing`].
+    type Watch;
+
+    /// What tells of the next one without the lock of the queue, once it is written.
+    fn watch(&mut self) -> Self::Watch;
+
+    /// Writes `request`, which has this `only` entry, not inline, into the next one under the id `cookie`, if
+    /// that is done quickly; what the ledger is to remember. If not, it is for [`write`](Self::write).
+    fn write_quickly<W: SendRequest>(
+        &mut self,
+        cookie: u64,
+        request: &W,
+        only: &ibv_sge,
+    ) -> Option<Posted>;
+
     /// Writes `request` into the next one under the id `cookie`; what the ledger is to remember.
     ///
     /// # Errors
     ///
     /// As [`SendRing::inspect`], and never where that has none. Nothing that the kernel could see is written then.
     fn write<W: SendRequest>(&mut self, cookie: u64, request: &W) -> Result<Posted>;
+
+    /// Hands those that are written to the kernel; the next one will have the name `end`.
+    fn publish(self, end: u32) -> Published;
 }
 
 /// Our side of a receive queue's ring, an SRQ's or a QP's own. Used under the lock of the queue.

@@ -9,13 +9,13 @@ use std::ffi::c_int;
 
 use rdma_core_sys::{IBV_QPS_RESET, ibv_qp, ibv_recv_wr, ibv_sge, ibv_srq};
 
-use crate::boundary::{Refused, post};
+use crate::boundary::{Refused, follow_up, post, post_behind};
 use crate::cookie::{CookieBase, Queue};
 use crate::death::Cause;
 use crate::driver::{Driver, OpenRecvs, RecvRing};
 use crate::errno::{Errno, Result};
 use crate::flush::Rest;
-use crate::ledger::{FreeRecv, Receives, RecvLedger, SharedLedger};
+use crate::ledger::{FreeRecv, Receives, RecvLedger};
 use crate::lock::MutexGuard;
 use crate::qp::Qp;
 use crate::queue_pair::{QueuePair, Receiver};
@@ -204,62 +204,29 @@ pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
             && let Some(mut recv) = recv.try_lock()
         {
             if recv.ledger.is_closed() {
-                return post_recv_behind::<D>(qp, wr, bad_wr, recv);
+                return post_behind(qp, wr, bad_wr, recv, post_recv_fully::<D>);
             }
             return match recv.post_quickly(only, sge) {
                 Some(true) if !recv.met_nothing::<D>(1) => 0,
-                Some(alive) => follow_up(ours, wr, bad_wr, recv, alive),
-                None => post_recv_behind::<D>(qp, wr, bad_wr, recv),
+                Some(alive) => posted(&ours.pair, recv, alive),
+                None => post_behind(qp, wr, bad_wr, recv, post_recv_fully::<D>),
             };
         }
         post_recv_fully::<D>(qp, wr, bad_wr)
     }
 }
 
-/// What has to follow a post, as [`QueuePair::follow_up`]; the verb's answer.
-///
-/// # Safety
-///
-/// As [`post`].
+/// Does what has to follow a post; the verb's answer.
 #[cold]
 #[inline(never)]
 #[expect(
     improper_ctypes_definitions,
     reason = "no C calls it: it is a function that cannot unwind, so that its caller has nothing to do for that"
 )]
-unsafe extern "C" fn follow_up<D: Driver>(
-    qp: &Qp<D>,
-    wr: *mut ibv_recv_wr,
-    bad_wr: *mut *mut ibv_recv_wr,
-    recv: OwnRecv<'_, D>,
-    alive: bool,
-) -> c_int {
-    let verb = || {
-        drop(recv);
-        qp.pair.follow_up(alive);
-        Ok(())
-    };
-    // SAFETY: the caller's promise.
-    unsafe { post(wr, bad_wr, verb) }
-}
-
-/// As [`post_recv_fully`], behind who has the queue locked.
-///
-/// # Safety
-///
-/// As the man page asks.
-#[cold]
-#[inline(never)]
-#[expect(improper_ctypes_definitions, reason = "as above")]
-unsafe extern "C" fn post_recv_behind<D: Driver>(
-    qp: *mut ibv_qp,
-    wr: *mut ibv_recv_wr,
-    bad_wr: *mut *mut ibv_recv_wr,
-    recv: OwnRecv<'_, D>,
-) -> c_int {
+extern "C" fn posted<D: Driver>(pair: &QueuePair<D>, recv: OwnRecv<'_, D>, alive: bool) -> c_int {
     drop(recv);
-    // SAFETY: the caller's promise.
-    unsafe { post_recv_fully::<D>(qp, wr, bad_wr) }
+    follow_up(|| pair.follow_up(alive));
+    0
 }
 
 /// As [`post_recv`], whatever there is.
@@ -310,30 +277,11 @@ pub(crate) unsafe extern "C" fn post_srq_recv<D: Driver>(
         {
             return match recv.post_quickly(only, sge) {
                 Some(_) => 0,
-                None => post_srq_recv_behind::<D>(srq, wr, bad_wr, recv),
+                None => post_behind(srq, wr, bad_wr, recv, post_srq_recv_fully::<D>),
             };
         }
         post_srq_recv_fully::<D>(srq, wr, bad_wr)
     }
-}
-
-/// As [`post_srq_recv_fully`], behind who has the queue locked.
-///
-/// # Safety
-///
-/// As the man page asks.
-#[cold]
-#[inline(never)]
-#[expect(improper_ctypes_definitions, reason = "as above")]
-unsafe extern "C" fn post_srq_recv_behind<D: Driver>(
-    srq: *mut ibv_srq,
-    wr: *mut ibv_recv_wr,
-    bad_wr: *mut *mut ibv_recv_wr,
-    recv: MutexGuard<'_, RecvQueue<D::Recvs, SharedLedger>>,
-) -> c_int {
-    drop(recv);
-    // SAFETY: the caller's promise.
-    unsafe { post_srq_recv_fully::<D>(srq, wr, bad_wr) }
 }
 
 /// As [`post_srq_recv`], whatever there is.

@@ -6,20 +6,21 @@
 //! A dead QP's sends go into the ledger alone, as flush completions.
 
 use std::ffi::c_int;
+use std::ptr;
 
-use rdma_core_sys::{IBV_QPS_RESET, IBV_QPS_RTS, ibv_qp, ibv_send_wr};
+use rdma_core_sys::{IBV_QPS_RESET, IBV_QPS_RTS, ibv_qp, ibv_send_wr, ibv_sge};
 
-use crate::boundary::{Refused, post};
+use crate::boundary::{Refused, follow_up, post, post_behind};
 use crate::cookie::{Cookie, CookieBase, Queue};
 use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver, OpenSends, Published, SendRing};
 use crate::errno::Errno;
 use crate::flush::Rest;
 use crate::ledger::SendLedger;
-use crate::lock::lock;
+use crate::lock::{MutexGuard, lock};
 use crate::qp::Qp;
 use crate::queue_pair::QueuePair;
-use crate::wr::{List, Requests, SendRequest};
+use crate::wr::{List, Requests, SendRequest, is_inline, only_sge};
 
 /// A send queue. Under its lock.
 #[derive(Debug)]
@@ -42,6 +43,9 @@ pub(crate) struct SendQueue<R> {
     pub(crate) flushed_at: Option<u32>,
 }
 
+/// A QP's send queue, which is locked.
+type SendGuard<'s, D> = MutexGuard<'s, SendQueue<<D as Driver>::Sends>>;
+
 /// Why a list was left before its end.
 enum Stop {
     End,
@@ -63,11 +67,16 @@ impl Stop {
 }
 
 impl<R: SendRing> SendQueue<R> {
-    /// Enters as much of the list as there is room for, into the ring and the ledger.
+    /// Enters as much of the list as there is room for, if it has to be the `WHOLE` list that or nothing, and hands
+    /// it to the kernel.
     #[inline(always)]
-    fn write(&mut self, list: &mut impl Requests<One: SendRequest>) -> Stop {
+    fn post<const WHOLE: bool>(
+        &mut self,
+        list: &mut impl Requests<One: SendRequest>,
+    ) -> (Stop, Published) {
         let cookies = self.cookies;
-        let mut entries = self.ring.open(self.ledger.next(), self.flags);
+        let first = self.ledger.next();
+        let mut entries = self.ring.open(first, &self.flags);
         let mut rest = *list;
         let mut malformed = None;
         self.ledger.fill(|name| {
@@ -83,8 +92,38 @@ impl<R: SendRing> SendQueue<R> {
                 }
             }
         });
+        let stop = Stop::at(rest, malformed);
+        if WHOLE && !matches!(stop, Stop::End) {
+            self.ledger.take_back(first);
+            return (stop, Published::Seen);
+        }
         *list = rest;
-        Stop::at(rest, malformed)
+        let end = self.ledger.next();
+        if first == end {
+            return (stop, Published::Seen);
+        }
+        (stop, entries.publish(end))
+    }
+
+    /// Enters a send, if there is room and nothing wrong with it, and hands it to the kernel. One of which the
+    /// `plain` entry is known, the only one and not inline, has to be one that is written quickly.
+    #[inline(always)]
+    fn post_one(
+        &mut self,
+        wr: &ibv_send_wr,
+        plain: Option<&ibv_sge>,
+    ) -> Option<(Published, R::Watch)> {
+        let free = self.ledger.free()?;
+        let name = free.name();
+        let mut entries = self.ring.open(name, &self.flags);
+        let watch = entries.watch();
+        let cookie = self.cookies.with(name);
+        let posted = match plain {
+            Some(only) => entries.write_quickly(cookie, wr, only)?,
+            None => entries.write(cookie, wr).ok()?,
+        };
+        free.enter(posted);
+        Some((entries.publish(self.ledger.next()), watch))
     }
 
     /// Why not the whole of the list could be entered, if there is a reason. Requests that are `sound` are not looked
@@ -239,25 +278,16 @@ impl<D: Driver> QueuePair<D> {
             return Ok(stop);
         }
         let first = send.ledger.next();
-        let all = *list;
-        let stop = send.write(list);
-        if WHOLE && !matches!(stop, Stop::End) {
-            *list = all;
-            send.ledger.take_back(first);
-            return Ok(stop);
-        }
-        let end = send.ledger.next();
-        if first == end {
-            return Ok(stop);
-        }
-        match send.ring.publish(first, end) {
+        let (stop, published) = send.post::<WHOLE>(list);
+        match published {
             Published::Seen => Ok(stop),
             Published::Dead => Ok(Stop::Dead(Some(Cause::Flushed))),
-            Published::Unseen if send.unproven => {
-                self.ring_unproven(&mut send, first, end)?;
-                Ok(stop)
-            }
             Published::Unseen => {
+                let end = send.ledger.next();
+                if send.unproven {
+                    self.ring_unproven(&mut send, first, end)?;
+                    return Ok(stop);
+                }
                 let last = send.ring.watch(end.wrapping_sub(1));
                 drop(send);
                 // The kernel has the sends: one that it does not look at now is a dead QP's.
@@ -368,12 +398,129 @@ impl<D: Driver> QueuePair<D> {
 
 /// `ibv_post_send`(3).
 ///
+/// One send of one entry is mostly posted at once, by code that has nothing to unwind.
+///
 /// # Safety
 ///
 /// As the man page asks.
 // `ibv_bind_mw` calls it too: of two copies, neither would have its callees inlined.
 #[inline(never)]
 pub(crate) unsafe extern "C" fn post_send<D: Driver>(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: a QP of ours, and the caller's list.
+    let (ours, list) = unsafe { (Qp::<D>::of(qp), List::new(wr)) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !bad_wr.is_null()
+            && let Some(ours) = ours
+            && let Some(only) = list.only()
+            // A queue that takes no sends for another reason is closed, or unproven.
+            && (D::CONNECTS_UNSEEN || ours.state() >= IBV_QPS_RTS)
+        {
+            return match only_sge(only) {
+                Some(sge) if !is_inline(only) => post_one(ours, only, bad_wr, Some(sge)),
+                _ => post_other(ours, only, bad_wr),
+            };
+        }
+        post_send_fully::<D>(qp, wr, bad_wr)
+    }
+}
+
+/// As [`post_send`], of one send that has inline data, or another number of entries than one.
+///
+/// # Safety
+///
+/// As [`post_one`].
+// `extern "C"`, as those below that no C calls either: a function that cannot unwind, so that its caller has nothing
+// to do for that.
+#[inline(never)]
+unsafe extern "C" fn post_other<D: Driver>(
+    qp: &Qp<D>,
+    wr: &ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { post_one(qp, wr, bad_wr, None) }
+}
+
+/// As [`post_send`], of one send; `plain` is its entry, if it has one, which is not inline.
+///
+/// # Safety
+///
+/// The work request and `bad_wr` are as the man page asks.
+#[inline(always)]
+unsafe fn post_one<D: Driver>(
+    qp: &Qp<D>,
+    wr: &ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+    plain: Option<&ibv_sge>,
+) -> c_int {
+    let pair: &QueuePair<D> = &qp.pair;
+    let (qp, list) = (
+        ptr::from_ref(qp).cast_mut().cast(),
+        ptr::from_ref(wr).cast_mut(),
+    );
+    let Some(mut send) = pair.send.try_lock() else {
+        // SAFETY: the caller's promise.
+        return unsafe { post_send_fully::<D>(qp, list, bad_wr) };
+    };
+    let takes_none = send.ledger.is_closed() || (D::CONNECTS_UNSEEN && send.unproven);
+    if !takes_none && let Some((published, watch)) = send.post_one(wr, plain) {
+        return match published {
+            Published::Seen => 0,
+            Published::Unseen => {
+                drop(send);
+                ring(pair, watch)
+            }
+            Published::Dead => found_dead(pair, Some(send), Cause::Flushed),
+        };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { post_behind(qp, list, bad_wr, send, post_send_fully::<D>) }
+}
+
+/// Rings for one send, which is watched; the verb's answer.
+#[inline(never)]
+extern "C" fn ring<D: Driver>(pair: &QueuePair<D>, watch: <D::Sends as SendRing>::Watch) -> c_int {
+    // As in `post_what_fits`.
+    if pair.doorbell.ring().is_err() {
+        return found_dead(pair, None, Cause::Doorbell);
+    }
+    // SAFETY: the ring is this pair's, which is there, and not mapped anew.
+    if D::MAY_STICK && unsafe { D::Sends::is_faulty(watch) } {
+        return found_dead(pair, None, Cause::Stuck);
+    }
+    0
+}
+
+/// Does what has to follow when a send was posted to a queue that is dead; the verb's answer.
+#[cold]
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "no C calls it")]
+extern "C" fn found_dead<D: Driver>(
+    pair: &QueuePair<D>,
+    send: Option<SendGuard<'_, D>>,
+    cause: Cause,
+) -> c_int {
+    drop(send);
+    follow_up(|| {
+        let nothing: &[ibv_send_wr] = &[];
+        // It cannot be refused.
+        let _ = pair.post_dead_send::<_, false>(&mut { nothing }, Some(cause));
+    });
+    0
+}
+
+/// As [`post_send`], whatever there is.
+///
+/// # Safety
+///
+/// As the man page asks.
+#[inline(never)]
+unsafe extern "C" fn post_send_fully<D: Driver>(
     qp: *mut ibv_qp,
     wr: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,

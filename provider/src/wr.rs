@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 use std::slice;
 
-use rdma_core_sys::{ibv_recv_wr, ibv_send_wr, ibv_sge};
+use rdma_core_sys::{IBV_SEND_INLINE, ibv_recv_wr, ibv_send_wr, ibv_sge};
 
 use crate::errno::{Errno, Result};
 
@@ -201,6 +201,12 @@ pub(crate) fn sges<W: WorkRequest>(wr: &W, max: u32) -> Result<&[ibv_sge]> {
     Ok(unsafe { slice::from_raw_parts(list, count as usize) })
 }
 
+/// Whether the data of a send is copied when it is posted.
+#[inline(always)]
+pub(crate) fn is_inline(wr: &ibv_send_wr) -> bool {
+    wr.send_flags & IBV_SEND_INLINE != 0
+}
+
 /// The entry of a work request from a [`List`] that has exactly one.
 #[inline(always)]
 pub(crate) fn only_sge<W: WorkRequest>(wr: &W) -> Option<&ibv_sge> {
@@ -217,6 +223,7 @@ pub(crate) fn only_sge<W: WorkRequest>(wr: &W) -> Option<&ibv_sge> {
 /// # Errors
 ///
 /// `EINVAL` if there are bytes at address 0.
+#[inline(always)]
 pub(crate) fn inline_bytes(sge: &ibv_sge) -> Result<&[u8]> {
     if sge.length == 0 {
         return Ok(&[]);

@@ -4,6 +4,8 @@
 
 use rdma_core_sys::{IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc_opcode};
 
+use super::fill::EnteredAs;
+
 /// What the library must remember of a send it accepted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Posted {
@@ -61,31 +63,31 @@ pub(crate) struct Sent {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entry {
     pub(super) wr_id: u64,
+    /// Of an [`Outcome`]; without meaning before it is [held](Stage::Held).
     pub(super) byte_len: u32,
     pub(super) opcode: u8,
+    /// As `byte_len`.
     pub(super) status: u8,
     pub(super) signaled: bool,
     pub(super) progress: Stage,
 }
 
-impl Entry {
+impl EnteredAs<Entry> for Posted {
     #[inline(always)]
-    pub(super) fn new(posted: Posted) -> Self {
-        debug_assert!(posted.reported || !posted.signaled);
-        Self {
-            wr_id: posted.wr_id,
-            byte_len: 0,
-            opcode: posted.opcode,
-            status: Outcome::SUCCESS,
-            signaled: posted.signaled,
-            progress: if posted.reported {
-                Stage::Awaited
-            } else {
-                Stage::Silent
-            },
-        }
+    fn enter(self, entry: &mut Entry) {
+        debug_assert!(self.reported || !self.signaled);
+        entry.wr_id = self.wr_id;
+        entry.opcode = self.opcode;
+        entry.signaled = self.signaled;
+        entry.progress = if self.reported {
+            Stage::Awaited
+        } else {
+            Stage::Silent
+        };
     }
+}
 
+impl Entry {
     /// The `wr_id`, if the application sees it succeed. It has a CQE then, which is awaited if the entry is not
     /// [held](Stage::Held).
     #[inline(always)]

@@ -3,7 +3,7 @@
 //! How accepted work requests get into a ledger: one list at a time.
 
 /// Fills free entries in turn, those from `tail` to `end` of `mask + 1`, a power of two: `accept` is told the name
-/// of each, and answers with what goes in, or that there is nothing more. The name behind the last one filled.
+/// of each, and answers with what is to be remembered in it, or that there is nothing more. The name behind the last one filled.
 ///
 /// What is the same for all of a list is asked for once, and only `tail` changes.
 #[inline(always)]
@@ -11,20 +11,26 @@
     clippy::indexing_slicing,
     reason = "masked: there are mask + 1 entries"
 )]
-pub(super) fn fill<E>(
+pub(super) fn fill<E, P: EnteredAs<E>>(
     entries: &mut [E],
     mask: u32,
     mut tail: u32,
     end: u32,
-    mut accept: impl FnMut(u32) -> Option<E>,
+    mut accept: impl FnMut(u32) -> Option<P>,
 ) -> u32 {
     while tail != end {
         let Some(accepted) = accept(tail) else { break };
         // CAST: u32 fits usize on every target that libibverbs supports.
-        entries[(tail & mask) as usize] = accepted;
+        accepted.enter(&mut entries[(tail & mask) as usize]);
         tail = tail.wrapping_add(1);
     }
     tail
+}
+
+/// What is to be remembered of a work request.
+pub(crate) trait EnteredAs<E> {
+    /// Has a free entry be that of this one.
+    fn enter(self, entry: &mut E);
 }
 
 /// The free entry that the next work request gets.
@@ -52,8 +58,8 @@ impl<'l, E> Free<'l, E> {
 
     /// Enters a work request.
     #[inline(always)]
-    pub(super) fn fill(self, entry: E) {
-        *self.entry = entry;
+    pub(crate) fn enter(self, posted: impl EnteredAs<E>) {
+        posted.enter(self.entry);
         *self.tail = self.tail.wrapping_add(1);
     }
 }

@@ -2,7 +2,7 @@
 
 //! The ledger of a QP's own receive queue.
 
-use super::fill::{Free, fill};
+use super::fill::{EnteredAs, Free, fill};
 use super::{FreeRecv, Receives, entries};
 use crate::errno::Result;
 
@@ -232,6 +232,13 @@ impl Receives for RecvLedger {
     }
 }
 
+impl EnteredAs<u64> for u64 {
+    #[inline(always)]
+    fn enter(self, wr_id: &mut u64) {
+        *wr_id = self;
+    }
+}
+
 impl FreeRecv for Free<'_, u64> {
     #[inline(always)]
     fn name(&self) -> u32 {
@@ -240,6 +247,6 @@ impl FreeRecv for Free<'_, u64> {
 
     #[inline(always)]
     fn enter(self, wr_id: u64) {
-        self.fill(wr_id);
+        Free::enter(self, wr_id);
     }
 }

@@ -4,7 +4,7 @@
 
 use super::entries;
 use super::entry::{Entry, Outcome, Posted, Sent, Stage};
-use super::fill::fill;
+use super::fill::{Free, fill};
 use crate::errno::Result;
 
 /// What a CQE changed in the ledger.
@@ -103,10 +103,18 @@ impl SendLedger {
     /// Enters sends as long as there is room: `accept` is told the name of each, and answers with what is to be
     /// remembered of it, or that there is none.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, mut accept: impl FnMut(u32) -> Option<Posted>) {
-        let accept = |name| accept(name).map(Entry::new);
+    pub(crate) fn fill(&mut self, accept: impl FnMut(u32) -> Option<Posted>) {
         let end = self.head.wrapping_add(self.depth);
         self.tail = fill(&mut self.entries, self.mask, self.tail, end, accept);
+    }
+
+    /// The free entry that the next send gets, if there is room.
+    #[inline(always)]
+    pub(crate) fn free(&mut self) -> Option<Free<'_, Entry>> {
+        if !self.has_room_for(self.tail) {
+            return None;
+        }
+        Free::at(&mut self.entries, self.mask, &mut self.tail)
     }
 
     /// Takes back `name` and everything after it: they were never accepted.

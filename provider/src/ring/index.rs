@@ -30,7 +30,7 @@ pub(crate) use word::Word;
 /// # Invariants
 ///
 /// `slots` points to `mask + 1` slots of `size` bytes, which is `1 << shift`, all inside `map` and up to `end`;
-/// `mask + 1` is a power of two; a slot holds a `T` and `tail` bytes behind it. `producer` and `consumer`
+/// `mask + 1` is a power of two; a slot holds a `T` and at least `tail` bytes behind it. `producer` and `consumer`
 /// point into `map`.
 #[derive(Debug)]
 pub(crate) struct IndexRing<T> {
@@ -106,9 +106,24 @@ impl<T: Copy + FromBytes> IndexRing<T> {
         self.mask
     }
 
-    /// Bytes of a slot behind its `T`.
+    /// Bytes of a slot behind its `T`, of those that are used.
     pub(crate) fn tail_bytes(&self) -> usize {
         self.tail
+    }
+
+    /// Has no more than `bytes` of a slot be used behind its `T`.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if a slot has fewer.
+    pub(crate) fn with_tail(self, bytes: usize) -> Result<Self> {
+        if bytes > self.tail {
+            return Err(Errno::EIO);
+        }
+        Ok(Self {
+            tail: bytes,
+            ..self
+        })
     }
 
     fn slot(&self, index: u32) -> *mut u8 {
@@ -179,8 +194,8 @@ impl<T: Copy + FromBytes> IndexRing<T> {
     }
 
     /// The word that is `AT` bytes into a slot, which the kernel may be writing.
-    pub(crate) fn word<const AT: usize>(&self, index: u32) -> Word {
-        Word::of::<T, AT>(self.slot(index))
+    pub(crate) fn word<const AT: usize>(&self, index: u32) -> Word<AT> {
+        Word::of::<T>(self.slot(index))
     }
 
     fn producer_word(&self) -> &AtomicU32 {

@@ -76,6 +76,16 @@ pub(super) fn operations(qp_type: ibv_qp_type) -> &'static Operations {
     }
 }
 
+/// What RC QPs have that `ibv_post_send`(3) does not.
+static ATOMIC_WRITE: Operation = Operation {
+    completion: small(IBV_WC_ATOMIC_WRITE),
+    own: Own::Target,
+};
+static FLUSH: Operation = Operation {
+    completion: small(WC_FLUSH),
+    own: Own::Target,
+};
+
 impl Operations {
     #[expect(
         clippy::indexing_slicing,
@@ -90,19 +100,16 @@ impl Operations {
     }
 
     #[inline(always)]
-    pub(super) fn get<W: SendRequest>(&self, request: &W) -> Result<Operation> {
+    pub(super) fn get<W: SendRequest>(&self, request: &W) -> Result<&Operation> {
         let operation = match request.beyond() {
             None => {
                 // CAST: u32 fits usize on every target that libibverbs supports.
                 let opcode = request.wr().opcode as usize;
-                self.by_opcode.get(opcode).copied().flatten()
+                self.by_opcode.get(opcode).and_then(Option::as_ref)
             }
-            Some(beyond) => self.is_reliable.then_some(Operation {
-                completion: small(match beyond {
-                    Beyond::AtomicWrite(_) => IBV_WC_ATOMIC_WRITE,
-                    Beyond::Flush { .. } => WC_FLUSH,
-                }),
-                own: Own::Target,
+            Some(beyond) => self.is_reliable.then_some(match beyond {
+                Beyond::AtomicWrite(_) => &ATOMIC_WRITE,
+                Beyond::Flush { .. } => &FLUSH,
             }),
         };
         operation.ok_or(Errno::EINVAL)

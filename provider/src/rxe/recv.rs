@@ -28,13 +28,11 @@ impl Recvs {
     ///
     /// `EIO` if a slot has no room for `max_sge` entries; else what mapping says.
     pub(super) fn map(cmd_fd: RawFd, info: &MmapInfo, max_sge: u32) -> Result<Self> {
-        let ring = IndexRing::<RecvWqe>::map(cmd_fd, info)?;
-        let needed = usize::try_from(max_sge)
+        let list = usize::try_from(max_sge)
             .ok()
-            .and_then(|n| n.checked_mul(size_of::<Sge>()));
-        if needed.is_none_or(|bytes| bytes > ring.tail_bytes()) {
-            return Err(Errno::EIO);
-        }
+            .and_then(|n| n.checked_mul(size_of::<Sge>()))
+            .ok_or(Errno::EIO)?;
+        let ring = IndexRing::<RecvWqe>::map(cmd_fd, info)?.with_tail(list)?;
         // The SRQ's ring that a resize made has WQEs in it.
         let next = ring.producer();
         Ok(Self {
@@ -54,10 +52,10 @@ pub(crate) struct Open<'r> {
 }
 
 impl Open<'_> {
-    /// Writes the list of a receive that has one entry, if there is room; whether it was written.
+    /// Writes the list of a receive that has one entry, if it may have one; whether it was written.
     #[inline(always)]
     fn write_only(&mut self, only: &ibv_sge) -> bool {
-        self.max_sge > 0 && self.slots.slot().write_tail_part(*only).is_ok()
+        self.slots.slot().write_tail_part(*only).is_ok()
     }
 
     /// The kernel does not look at what is `reserved` (linux 6.1, 6.12 `rxe_resp.c`).

@@ -3,22 +3,24 @@
 //! rxe's SQ. What stands in its slots is `wqe.rs`'s.
 
 use std::os::fd::RawFd;
-use std::slice;
 
 use kernel_abi::rxe::{DmaInfo, MmapInfo, RdmaWr, SendHead, SendWqe, Sge, wqe_state};
 use rdma_core_sys::{IBV_SEND_SIGNALED, IBV_WR_SEND, ibv_qp_cap, ibv_qp_type, ibv_sge};
 
 use super::operations::operations;
-use super::wqe::{Terms, write_parts};
+use super::wqe::{Terms, posted, write_iova, write_parts};
 use crate::driver::{OpenSends, Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::Posted;
 use crate::ring::index::{IndexRing, OpenSlot, OpenSlots, Word};
-use crate::wr::SendRequest;
+use crate::wr::{SendRequest, is_inline, only_sge};
 
 /// Bytes of a gather list's entry.
 #[expect(clippy::cast_possible_truncation, reason = "16")]
 const SGE_BYTES: u32 = size_of::<Sge>() as u32;
+
+/// How far the kernel is with a WQE.
+type State = Word<{ SendWqe::<RdmaWr>::STATUS_OFFSET }>;
 
 /// A mapped SQ.
 #[derive(Debug)]
@@ -69,24 +71,63 @@ pub(crate) struct Open<'r> {
     slots: OpenSlots<'r, SendWqe>,
     terms: &'r Terms,
     /// `IBV_SEND_*` that every send has.
-    flags: u32,
+    flags: &'r u32,
 }
 
 impl OpenSends for Open<'_> {
+    type Watch = State;
+
+    #[inline(always)]
+    fn watch(&mut self) -> State {
+        self.slots.slot().word()
+    }
+
+    #[inline(always)]
+    fn write_quickly<W: SendRequest>(
+        &mut self,
+        cookie: u64,
+        request: &W,
+        only: &ibv_sge,
+    ) -> Option<Posted> {
+        let slot = self.slots.slot();
+        let operation = self
+            .terms
+            .write_quickly::<_, false>(slot, cookie, request, only)?;
+        self.slots.pass();
+        Some(posted(request.wr(), operation, *self.flags))
+    }
+
     #[inline(always)]
     fn write<W: SendRequest>(&mut self, cookie: u64, request: &W) -> Result<Posted> {
-        let posted = self
-            .terms
-            .write(&mut self.slots, cookie, request, self.flags)?;
+        let slot = self.slots.slot();
+        let quick = match only_sge(request) {
+            Some(only) if is_inline(request.wr()) => self
+                .terms
+                .write_quickly::<_, true>(slot, cookie, request, only),
+            Some(only) => self
+                .terms
+                .write_quickly::<_, false>(slot, cookie, request, only),
+            None => None,
+        };
+        let operation = match quick {
+            Some(operation) => operation,
+            None => self.terms.write(self.slots.slot(), cookie, request)?,
+        };
         self.slots.pass();
-        Ok(posted)
+        Ok(posted(request.wr(), operation, *self.flags))
+    }
+
+    #[inline(always)]
+    fn publish(self, end: u32) -> Published {
+        self.slots.ring().publish_producer(end);
+        // The requester runs for a doorbell alone (linux 6.1 `rxe_verbs.c: rxe_post_send`).
+        Published::Unseen
     }
 }
 
 impl SendRing for Sends {
     type Open<'r> = Open<'r>;
-    /// The WQE's state.
-    type Watch = Word;
+    type Watch = State;
     const CAN_LEAVE: bool = true;
 
     fn capacity(&self) -> u32 {
@@ -98,18 +139,12 @@ impl SendRing for Sends {
     }
 
     #[inline(always)]
-    fn open(&mut self, first: u32, flags: u32) -> Open<'_> {
+    fn open<'r>(&'r mut self, first: u32, flags: &'r u32) -> Open<'r> {
         Open {
             slots: self.ring.open(first),
             terms: &self.terms,
             flags,
         }
-    }
-
-    fn publish(&mut self, _first: u32, end: u32) -> Published {
-        self.ring.publish_producer(end);
-        // The requester runs for a doorbell alone (linux 6.1 `rxe_verbs.c: rxe_post_send`).
-        Published::Unseen
     }
 
     /// Never: rxe refuses a doorbell by the state, which is looked at before the ring is written.
@@ -129,7 +164,9 @@ impl SendRing for Sends {
             send_flags: IBV_SEND_SIGNALED,
             ..SendHead::default()
         };
-        write_parts(&mut self.ring.open(at).slot(), head, 0, DmaInfo::default());
+        let mut open = self.ring.open(at);
+        write_iova(&mut open.slot(), 0);
+        write_parts(&mut open.slot(), head, DmaInfo::default());
         self.ring.publish_producer(at.wrapping_add(1));
         true
     }
@@ -169,15 +206,21 @@ impl SendRing for Sends {
     }
 
     #[inline(always)]
-    fn watch(&self, name: u32) -> Word {
-        self.ring.word::<{ SendWqe::<RdmaWr>::STATUS_OFFSET }>(name)
+    fn watch(&self, name: u32) -> State {
+        self.ring.word(name)
     }
 
     #[inline(always)]
-    unsafe fn is_under_way(watch: Word) -> bool {
+    unsafe fn is_under_way(watch: State) -> bool {
         // SAFETY: the caller's promise.
         let state = unsafe { watch.state() };
         state != wqe_state::POSTED && state != wqe_state::ERROR
+    }
+
+    #[inline(always)]
+    unsafe fn is_faulty(watch: State) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { watch.state() == wqe_state::ERROR }
     }
 
     fn position(&self) -> (u32, u32) {
@@ -202,14 +245,9 @@ pub(super) fn write_sges<T>(slot: &mut OpenSlot<'_, T>, sges: &[ibv_sge]) -> Res
     // `struct ibv_sge` is `struct rxe_sge`, member by member.
     const { assert!(size_of::<ibv_sge>() == size_of::<Sge>()) };
     let mut length = 0_u32;
-    let mut add = |sge: &ibv_sge| {
+    slot.write_list(sges, |sge: &ibv_sge| {
         length = length.checked_add(sge.length).ok_or(Errno::EINVAL)?;
         Ok(())
-    };
-    // What most lists are needs no loop.
-    match sges {
-        [only] => slot.write_list(slice::from_ref(only), &mut add)?,
-        _ => slot.write_list(sges, &mut add)?,
-    }
+    })?;
     Ok(length)
 }

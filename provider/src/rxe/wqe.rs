@@ -6,15 +6,15 @@ use std::mem::offset_of;
 use std::ptr;
 
 use kernel_abi::rxe::{AtomicWr, DmaInfo, FlushWr, MwWr, RdmaWr, SendHead, SendWqe, UdWr};
-use rdma_core_sys::{IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WR_RDMA_READ, ibv_send_wr, ibv_sge};
+use rdma_core_sys::{IBV_SEND_SIGNALED, IBV_WR_RDMA_READ, ibv_send_wr, ibv_sge};
 
 use super::operations::{Operation, Operations, Own};
 use super::send::write_sges;
 use crate::ah::Ah;
 use crate::errno::{Errno, Result};
 use crate::ledger::Posted;
-use crate::ring::index::{OpenSlot, OpenSlots};
-use crate::wr::{Beyond, SendRequest, inline_bytes, message_len, sges};
+use crate::ring::index::OpenSlot;
+use crate::wr::{Beyond, SendRequest, inline_bytes, is_inline, message_len, sges};
 
 /// What a QP takes.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Terms {
         let operation = self.operations.get(request)?;
         let sges = sges(request, self.max_sge)?;
         let length = message_len(sges)?;
-        if wr.send_flags & IBV_SEND_INLINE != 0 {
+        if is_inline(wr) {
             self.check_inline(wr, length)?;
             sges.iter()
                 .try_for_each(|sge| inline_bytes(sge).map(drop))?;
@@ -53,6 +53,7 @@ impl Terms {
     /// # Errors
     ///
     /// `EINVAL` if the data is too long to be inline, or none: what is read has to be put somewhere.
+    #[inline(always)]
     fn check_inline(&self, wr: &ibv_send_wr, length: u32) -> Result<()> {
         if length > self.max_inline || wr.opcode == IBV_WR_RDMA_READ {
             return Err(Errno::EINVAL);
@@ -60,49 +61,89 @@ impl Terms {
         Ok(())
     }
 
-    /// Writes a WQE, and what stands behind it. The slot is not the kernel's before `publish`, so the parts may be
-    /// written in any order, and some in vain.
+    /// Writes a WQE, and its `only` entry behind it, if that is done quickly; the operation. A call is needed for none of it, and
+    /// nothing is wrong then. If not, it is for [`write`](Self::write).
+    ///
+    /// The slot is not the kernel's before `publish`, so the parts may be written in any order, and some in vain.
+    #[inline(always)]
+    pub(super) fn write_quickly<W: SendRequest, const INLINE: bool>(
+        &self,
+        mut slot: OpenSlot<'_, SendWqe>,
+        cookie: u64,
+        request: &W,
+        only: &ibv_sge,
+    ) -> Option<&Operation> {
+        let wr = request.wr();
+        let operation = match self.operations.get(request) {
+            Ok(known) if matches!(known.own, Own::Nothing | Own::Target) => known,
+            _ => return None,
+        };
+        if request.beyond().is_some() || self.max_sge == 0 {
+            return None;
+        }
+        if !INLINE {
+            slot.write_tail_part(*only).ok()?;
+        } else {
+            self.check_inline(wr, only.length).ok()?;
+            if !slot.write_bytes_quickly(inline_bytes(only).ok()?) {
+                return None;
+            }
+        }
+        if operation.own == Own::Target {
+            write_target(&mut slot, wr);
+        } else {
+            write_iova(&mut slot, 0);
+        }
+        write_parts(&mut slot, head(wr, cookie), dma(1, only.length));
+        Some(operation)
+    }
+
+    /// Writes a WQE, and what stands behind it; the operation.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the QP does not have the operation, or not this form of it.
-    #[inline(always)]
+    // Cold: the registers are for those that are written quickly.
+    #[cold]
+    #[inline(never)]
     pub(super) fn write<W: SendRequest>(
         &self,
-        slots: &mut OpenSlots<'_, SendWqe>,
+        mut slot: OpenSlot<'_, SendWqe>,
         cookie: u64,
         request: &W,
-        flags: u32,
-    ) -> Result<Posted> {
+    ) -> Result<&Operation> {
         let wr = request.wr();
         let operation = self.operations.get(request)?;
         let sges = sges(request, self.max_sge)?;
         if let Some(beyond) = request.beyond() {
-            write_beyond(slots.slot(), cookie, wr, beyond)?;
-            return Ok(posted(wr, operation, flags));
+            write_beyond(slot, cookie, wr, beyond)?;
+            return Ok(operation);
         }
-        let length = if wr.send_flags & IBV_SEND_INLINE == 0 {
-            write_sges(&mut slots.slot(), sges)?
+        let length = if !is_inline(wr) {
+            write_sges(&mut slot, sges)?
         } else {
-            self.write_inline(slots.slot(), wr, sges)?
+            self.write_inline(&mut slot, wr, sges)?
         };
-        let iova = match operation.own {
-            Own::Nothing => 0,
-            Own::Target => {
-                let to = target(wr);
-                write_own(&mut slots.slot(), to);
-                to.remote_addr
+        match operation.own {
+            Own::Nothing => write_iova(&mut slot, 0),
+            Own::Target => write_target(&mut slot, wr),
+            Own::Atomic => {
+                let own = atomic(wr, length)?;
+                write_own(&mut slot, own);
+                write_iova(&mut slot, own.remote_addr);
             }
-            own => write_rare(slots.slot(), wr, own, sges, length)?,
-        };
-        let dma = DmaInfo {
-            length,
-            resid: length,
-            num_sge: wr.num_sge.cast_unsigned(),
-            ..DmaInfo::default()
-        };
-        write_parts(&mut slots.slot(), head(wr, cookie), iova, dma);
-        Ok(posted(wr, operation, flags))
+            Own::Receiver => {
+                write_own(&mut slot, receiver(wr)?);
+                write_iova(&mut slot, 0);
+            }
+            Own::Window => {
+                write_own(&mut slot, window(wr, sges)?);
+                write_iova(&mut slot, 0);
+            }
+        }
+        let dma = dma(wr.num_sge.cast_unsigned(), length);
+        write_parts(&mut slot, head(wr, cookie), dma);
+        Ok(operation)
     }
 
     /// Writes the bytes that a gather list names behind a WQE; how many.
@@ -110,28 +151,9 @@ impl Terms {
     /// # Errors
     ///
     /// As [`write`](Self::write).
-    #[inline(never)]
     fn write_inline(
         &self,
-        mut slot: OpenSlot<'_, SendWqe>,
-        wr: &ibv_send_wr,
-        sges: &[ibv_sge],
-    ) -> Result<u32> {
-        // What most lists are needs no loop.
-        let [only] = sges else {
-            return self.write_inline_list(slot, wr, sges);
-        };
-        self.check_inline(wr, only.length)?;
-        slot.write_tail(0, inline_bytes(only)?)?;
-        Ok(only.length)
-    }
-
-    /// As [`write_inline`](Self::write_inline), of any number.
-    #[cold]
-    #[inline(never)]
-    fn write_inline_list(
-        &self,
-        mut slot: OpenSlot<'_, SendWqe>,
+        slot: &mut OpenSlot<'_, SendWqe>,
         wr: &ibv_send_wr,
         sges: &[ibv_sge],
     ) -> Result<u32> {
@@ -147,32 +169,6 @@ impl Terms {
     }
 }
 
-/// Writes what an operation of one of the rarer kinds has of its own; its remote address.
-///
-/// # Errors
-///
-/// As [`Terms::write`].
-#[inline(never)]
-fn write_rare(
-    mut slot: OpenSlot<'_, SendWqe>,
-    wr: &ibv_send_wr,
-    own: Own,
-    sges: &[ibv_sge],
-    length: u32,
-) -> Result<u64> {
-    match own {
-        Own::Nothing | Own::Target => {}
-        Own::Atomic => {
-            let own = atomic(wr, length)?;
-            write_own(&mut slot, own);
-            return Ok(own.remote_addr);
-        }
-        Own::Receiver => write_own(&mut slot, receiver(wr)?),
-        Own::Window => write_own(&mut slot, window(wr, sges)?),
-    }
-    Ok(0)
-}
-
 /// Writes the WQE of an operation that linux 6.2 added.
 ///
 /// The bytes of an atomic write stand where the first entry would (linux 6.12 `rxe_req.c:
@@ -181,7 +177,6 @@ fn write_rare(
 /// # Errors
 ///
 /// `EINVAL` if a slot has no room for them, which every one has.
-#[inline(never)]
 fn write_beyond(
     mut slot: OpenSlot<'_, SendWqe>,
     cookie: u64,
@@ -212,13 +207,20 @@ fn write_beyond(
             length
         }
     };
-    let dma = DmaInfo {
+    write_iova(&mut slot, to.remote_addr);
+    write_parts(&mut slot, head(wr, cookie), dma(0, length));
+    Ok(())
+}
+
+/// The data of a message of this length in so many entries.
+#[inline(always)]
+fn dma(num_sge: u32, length: u32) -> DmaInfo {
+    DmaInfo {
         length,
         resid: length,
+        num_sge,
         ..DmaInfo::default()
-    };
-    write_parts(&mut slot, head(wr, cookie), to.remote_addr, dma);
-    Ok(())
+    }
 }
 
 /// Writes what an operation has of its own into the union of the WQE.
@@ -227,19 +229,27 @@ fn write_own<W: Copy>(slot: &mut OpenSlot<'_, SendWqe>, own: W) {
     slot.write_part::<{ SendWqe::<RdmaWr>::UNION_OFFSET }, _>(own);
 }
 
-/// Writes the WQE but for the union, of which the kernel reads what the operation has and nothing else
+/// Writes the target of an operation that has one in `wr.rdma`.
+#[inline(always)]
+fn write_target(slot: &mut OpenSlot<'_, SendWqe>, wr: &ibv_send_wr) {
+    let to = target(wr);
+    write_own(slot, to);
+    write_iova(slot, to.remote_addr);
+}
+
+/// Writes the remote address where the kernel starts from; 0 if there is none.
+#[inline(always)]
+pub(super) fn write_iova(slot: &mut OpenSlot<'_, SendWqe>, iova: u64) {
+    slot.write_part::<{ SendWqe::<RdmaWr>::IOVA_OFFSET }, _>(iova);
+}
+
+/// Writes the WQE but for the union and the remote address, of which the kernel reads what the operation has and nothing else
 /// (linux 6.1, 6.12 `rxe_req.c`, `rxe_comp.c`, `rxe_mw.c`). It reads `has_rd_atomic`, `status` and
 /// `state` of a slot that it used before, so these are zeroed.
 #[inline(always)]
-pub(super) fn write_parts(
-    slot: &mut OpenSlot<'_, SendWqe>,
-    head: SendHead,
-    iova: u64,
-    dma: DmaInfo,
-) {
+pub(super) fn write_parts(slot: &mut OpenSlot<'_, SendWqe>, head: SendHead, dma: DmaInfo) {
     slot.write_part::<0, _>(head);
     slot.reset_word::<{ SendWqe::<RdmaWr>::STATUS_OFFSET }>();
-    slot.write_part::<{ SendWqe::<RdmaWr>::IOVA_OFFSET }, _>(iova);
     slot.write_part::<{ SendWqe::<RdmaWr>::HAS_RD_ATOMIC_OFFSET }, _>(0_u32);
     slot.write_part::<{ SendWqe::<RdmaWr>::DMA_OFFSET }, _>(dma);
 }
@@ -272,8 +282,9 @@ const _: () = {
     );
 };
 
+/// What the ledger is to remember of a send, if all have `flags`.
 #[inline(always)]
-fn posted(wr: &ibv_send_wr, operation: Operation, flags: u32) -> Posted {
+pub(super) fn posted(wr: &ibv_send_wr, operation: &Operation, flags: u32) -> Posted {
     let signaled = (wr.send_flags | flags) & IBV_SEND_SIGNALED != 0;
     Posted {
         wr_id: wr.wr_id,
@@ -315,7 +326,7 @@ fn target(wr: &ibv_send_wr) -> Target {
 fn atomic(wr: &ibv_send_wr, length: u32) -> Result<AtomicWr> {
     // SAFETY: the member that these operations have; plain data.
     let atomic = unsafe { wr.wr.atomic };
-    if length < 8 || atomic.remote_addr % 8 != 0 || wr.send_flags & IBV_SEND_INLINE != 0 {
+    if length < 8 || atomic.remote_addr % 8 != 0 || is_inline(wr) {
         return Err(Errno::EINVAL);
     }
     Ok(AtomicWr {

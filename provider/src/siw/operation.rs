@@ -146,6 +146,7 @@ impl Operation {
     /// # Errors
     ///
     /// `EINVAL` if the operation has none, or not as much.
+    #[inline(always)]
     pub(super) fn check_inline(&self, length: u32) -> Result<()> {
         let has_data = matches!(self.siw_opcode, opcode::SEND | opcode::WRITE);
         if length > MAX_INLINE || !has_data {

@@ -4,9 +4,10 @@
 
 use std::mem::offset_of;
 use std::os::fd::RawFd;
+use std::slice;
 
 use kernel_abi::siw::{self, Sge, Sqe};
-use rdma_core_sys::{IBV_SEND_INLINE, ibv_send_wr, ibv_sge};
+use rdma_core_sys::{ibv_send_wr, ibv_sge};
 
 use super::operation::{Operation, Own};
 use crate::cookie::Mark;
@@ -14,7 +15,7 @@ use crate::driver::{OpenSends, Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::Posted;
 use crate::ring::valid::{OpenEntries, OpenEntry, ValidRing};
-use crate::wr::{SendRequest, inline_bytes, message_len, sges};
+use crate::wr::{SendRequest, inline_bytes, is_inline, message_len, only_sge, sges};
 
 /// Entries that an SQE or RQE has room for.
 #[expect(clippy::cast_possible_truncation, reason = "6")]
@@ -41,8 +42,6 @@ pub(crate) struct Sends {
     mark: u64,
     /// The entry at which the mark stands, or stood until the kernel flushed it.
     marked: u32,
-    /// The flags with which that entry will be published, once it is written.
-    first_flags: u16,
 }
 
 impl Sends {
@@ -51,7 +50,6 @@ impl Sends {
             ring: ValidRing::map(cmd_fd, key, count)?,
             mark: 0,
             marked: 0,
-            first_flags: 0,
         })
     }
 }
@@ -60,54 +58,93 @@ impl Sends {
 #[derive(Debug)]
 pub(crate) struct Open<'r> {
     sqes: OpenEntries<'r, Sqe>,
-    is_first: bool,
+    /// The flags with which the first one will be published, once it is written.
+    first_flags: u16,
     /// See [`Sends`].
-    first_flags: &'r mut u16,
+    mark: &'r u64,
+    /// See [`Sends`].
+    marked: &'r mut u32,
     /// `IBV_SEND_*` that every send has.
-    flags: u32,
+    flags: &'r u32,
 }
 
-impl OpenSends for Open<'_> {
+impl Open<'_> {
+    /// Writes the rest of an entry. What is left of it the kernel does not look at: what other operations have, and
+    /// entries behind the first `num_sge` (linux 6.1, 6.12 `siw_qp_tx.c: siw_qp_prepare_tx, siw_check_sgl_tx`).
     #[inline(always)]
-    fn write<W: SendRequest>(&mut self, cookie: u64, request: &W) -> Result<Posted> {
-        let operation = Operation::of(request)?;
-        let wr = request.wr();
-        let sges = sges(request, MAX_SGE)?;
-        let num_sge = if wr.send_flags & IBV_SEND_INLINE == 0 {
-            if operation.own != Own::Nothing {
-                operation.check(wr.send_flags, sges)?;
-            }
-            match sges {
-                // What most lists are needs no loop.
-                [only] if only.length > MAX_IN_HEADER => {
-                    let mut sqe = self.sqes.entry();
-                    sqe.write_part::<{ offset_of!(Sqe, sge) }, _>(*only);
-                    1
-                }
-                _ => write_gather_list(self.sqes.entry(), sges, operation.is_read())?,
-            }
-        } else {
-            write_inline(self.sqes.entry(), sges, operation)?
-        };
+    fn finish(
+        &mut self,
+        cookie: u64,
+        wr: &ibv_send_wr,
+        operation: &Operation,
+        num_sge: u8,
+    ) -> Posted {
+        let is_first = self.sqes.is_at_first();
         let mut sqe = self.sqes.entry();
         if operation.own != Own::Nothing {
             write_own(&mut sqe, operation.own, wr);
         }
-        // The rest of an entry the kernel does not look at: what other operations have, and entries behind the
-        // first `num_sge` (linux 6.1, 6.12 `siw_qp_tx.c: siw_qp_prepare_tx, siw_check_sgl_tx`).
         sqe.write_part::<0, _>(cookie);
         sqe.write_part::<{ offset_of!(Sqe, num_sge) }, _>([num_sge, operation.siw_opcode]);
-        let asked = wr.send_flags | self.flags;
+        let asked = wr.send_flags | *self.flags;
         let flags = operation.flags(asked).into();
-        if self.is_first {
+        if is_first {
             // The kernel does not look behind the mark, so this one goes last.
-            self.is_first = false;
-            *self.first_flags = flags;
+            self.first_flags = flags;
         } else {
             sqe.publish(flags);
         }
         self.sqes.pass();
-        Ok(operation.posted(wr, asked))
+        operation.posted(wr, asked)
+    }
+}
+
+impl OpenSends for Open<'_> {
+    type Watch = ();
+
+    fn watch(&mut self) {}
+
+    #[inline(always)]
+    fn write_quickly<W: SendRequest>(
+        &mut self,
+        cookie: u64,
+        request: &W,
+        only: &ibv_sge,
+    ) -> Option<Posted> {
+        let (operation, num_sge) = write_only::<_, false>(self.sqes.entry(), request, only)?;
+        Some(self.finish(cookie, request.wr(), operation, num_sge))
+    }
+
+    #[inline(always)]
+    fn write<W: SendRequest>(&mut self, cookie: u64, request: &W) -> Result<Posted> {
+        let sqe = self.sqes.entry();
+        let quick = match only_sge(request) {
+            Some(only) if is_inline(request.wr()) => write_only::<_, true>(sqe, request, only),
+            Some(only) => write_only::<_, false>(sqe, request, only),
+            None => None,
+        };
+        let (operation, num_sge) = match quick {
+            Some(written) => written,
+            None => write_list(self.sqes.entry(), request)?,
+        };
+        Ok(self.finish(cookie, request.wr(), operation, num_sge))
+    }
+
+    #[inline(always)]
+    fn publish(mut self, end: u32) -> Published {
+        // The next mark first: there is one at every moment. There is room for it, since the kernel
+        // has taken what completed.
+        self.sqes.entry().mark(Mark::at(*self.mark, end));
+        *self.marked = end;
+        if !self.sqes.first().publish_over_mark(self.first_flags) {
+            // The flush did not come as far as the new one, or has told of it.
+            self.sqes.entry().unmark();
+            Published::Dead
+        } else if self.sqes.will_be_seen() {
+            Published::Seen
+        } else {
+            Published::Unseen
+        }
     }
 }
 
@@ -127,7 +164,7 @@ impl SendRing for Sends {
         let wr = request.wr();
         let sges = sges(request, MAX_SGE)?;
         let length = message_len(sges)?;
-        if wr.send_flags & IBV_SEND_INLINE == 0 {
+        if !is_inline(wr) {
             operation.check(wr.send_flags, sges)?;
         } else {
             operation.check_inline(length)?;
@@ -138,34 +175,13 @@ impl SendRing for Sends {
     }
 
     #[inline(always)]
-    fn open(&mut self, first: u32, flags: u32) -> Open<'_> {
+    fn open<'r>(&'r mut self, first: u32, flags: &'r u32) -> Open<'r> {
         Open {
             sqes: self.ring.open(first),
-            is_first: true,
-            first_flags: &mut self.first_flags,
+            first_flags: 0,
+            mark: &self.mark,
+            marked: &mut self.marked,
             flags,
-        }
-    }
-
-    #[inline(always)]
-    fn publish(&mut self, first: u32, end: u32) -> Published {
-        // The next mark first: there is one at every moment. There is room for it, since the kernel
-        // has taken what completed.
-        self.ring.mark(end, Mark::at(self.mark, end));
-        self.marked = end;
-        if !self
-            .ring
-            .open(first)
-            .entry()
-            .publish_over_mark(self.first_flags)
-        {
-            // The flush did not come as far as the new one, or has told of it.
-            self.ring.unmark(end);
-            Published::Dead
-        } else if self.ring.open(first).will_be_seen() {
-            Published::Seen
-        } else {
-            Published::Unseen
         }
     }
 
@@ -223,6 +239,10 @@ impl SendRing for Sends {
         true
     }
 
+    unsafe fn is_faulty((): ()) -> bool {
+        false
+    }
+
     /// Never asked for: siw does not reset a queue.
     fn position(&self) -> (u32, u32) {
         (0, 0)
@@ -269,14 +289,67 @@ pub(super) fn write_sges<const AT: usize, T>(
     Ok((count, length))
 }
 
+/// Writes what a send has that has this `only` entry, `INLINE` or not, if that is done quickly; its operation, and
+/// `num_sge`.
+#[inline(always)]
+fn write_only<W: SendRequest, const INLINE: bool>(
+    mut sqe: OpenEntry<'_, Sqe>,
+    request: &W,
+    only: &ibv_sge,
+) -> Option<(&'static Operation, u8)> {
+    let operation = Operation::of(request).ok()?;
+    let wr = request.wr();
+    let num_sge = if !INLINE {
+        let sges = slice::from_ref(only);
+        if only.length <= MAX_IN_HEADER
+            || (operation.own != Own::Nothing && operation.check(wr.send_flags, sges).is_err())
+        {
+            return None;
+        }
+        sqe.write_part::<{ offset_of!(Sqe, sge) }, _>(*only);
+        1
+    } else {
+        operation.check_inline(0).ok()?;
+        let bytes = inline_bytes(only).ok()?;
+        if !sqe.write_bytes_quickly::<{ Sqe::INLINE_OFFSET }, { siw::MAX_INLINE }>(bytes) {
+            return None;
+        }
+        write_inline_head(&mut sqe, only.length);
+        0
+    };
+    Some((operation, num_sge))
+}
+
+/// Writes what a send has of entries or inline data; its operation, and `num_sge`.
+///
+/// # Errors
+///
+/// `EINVAL` if siw does not have the operation, or not this form of it.
+// Cold: the registers are for those that are written quickly.
+#[cold]
+#[inline(never)]
+fn write_list<W: SendRequest>(
+    sqe: OpenEntry<'_, Sqe>,
+    request: &W,
+) -> Result<(&'static Operation, u8)> {
+    let operation = Operation::of(request)?;
+    let sges = sges(request, MAX_SGE)?;
+    let send_flags = request.wr().send_flags;
+    let num_sge = if !is_inline(request.wr()) {
+        operation.check(send_flags, sges)?;
+        write_gather_list(sqe, sges, operation.is_read())?
+    } else {
+        operation.check_inline(0)?;
+        write_inline(sqe, sges)?
+    };
+    Ok((operation, num_sge))
+}
+
 /// Writes the gather list of a send, or the one entry that a READ scatters to; `num_sge`.
 ///
 /// # Errors
 ///
 /// `EINVAL` if the length does not fit 32 bits.
-// Cold: the registers are for the lists that need no loop.
-#[cold]
-#[inline(never)]
 fn write_gather_list(mut sqe: OpenEntry<'_, Sqe>, sges: &[ibv_sge], is_read: bool) -> Result<u8> {
     let (count, length) = write_sges::<{ offset_of!(Sqe, sge) }, _>(sqe.reborrow(), sges)?;
     let num_sge = match (is_read, sges) {
@@ -295,55 +368,32 @@ fn write_gather_list(mut sqe: OpenEntry<'_, Sqe>, sges: &[ibv_sge], is_read: boo
     Ok(num_sge)
 }
 
-/// Copies the bytes that a gather list names behind the first entry, which holds their length. The kernel sets
-/// `num_sge` itself.
+/// Copies the bytes that a gather list names to where inline data stands; `num_sge`.
 ///
 /// # Errors
 ///
-/// `EINVAL` if they do not fit, or the operation has none.
-#[inline(never)]
-fn write_inline(
-    mut sqe: OpenEntry<'_, Sqe>,
-    sges: &[ibv_sge],
-    operation: &Operation,
-) -> Result<u8> {
-    operation.check_inline(0)?;
-    // What most lists are needs no loop.
-    let length = if let [only] = sges {
-        write_inline_bytes(&mut sqe, 0, inline_bytes(only)?)?;
-        only.length
-    } else {
-        write_inline_list(sqe.reborrow(), sges)?
-    };
+/// `EINVAL` if they do not fit.
+fn write_inline(mut sqe: OpenEntry<'_, Sqe>, sges: &[ibv_sge]) -> Result<u8> {
+    let length = message_len(sges)?;
+    let mut at = 0_usize;
+    for sge in sges {
+        let bytes = inline_bytes(sge)?;
+        sqe.write_bytes::<{ Sqe::INLINE_OFFSET }, { siw::MAX_INLINE }>(at, bytes)?;
+        at = at.wrapping_add(bytes.len());
+    }
+    write_inline_head(&mut sqe, length);
+    Ok(0)
+}
+
+/// Writes the first entry of inline data, which holds the length; the data is behind it. The kernel sets `num_sge`
+/// itself.
+#[inline(always)]
+fn write_inline_head(sqe: &mut OpenEntry<'_, Sqe>, length: u32) {
     let head = ibv_sge {
         length,
         ..Default::default()
     };
     sqe.write_part::<{ offset_of!(Sqe, sge) }, _>(head);
-    Ok(0)
-}
-
-/// Copies the bytes of a list of any number of entries; how many.
-///
-/// # Errors
-///
-/// As [`write_inline`].
-#[cold]
-#[inline(never)]
-fn write_inline_list(mut sqe: OpenEntry<'_, Sqe>, sges: &[ibv_sge]) -> Result<u32> {
-    let length = message_len(sges)?;
-    let mut at = 0_usize;
-    for sge in sges {
-        let bytes = inline_bytes(sge)?;
-        write_inline_bytes(&mut sqe, at, bytes)?;
-        at = at.wrapping_add(bytes.len());
-    }
-    Ok(length)
-}
-
-#[inline(always)]
-fn write_inline_bytes(sqe: &mut OpenEntry<'_, Sqe>, at: usize, bytes: &[u8]) -> Result<()> {
-    sqe.write_bytes::<{ Sqe::INLINE_OFFSET }, { siw::MAX_INLINE }>(at, bytes)
 }
 
 /// Writes what an operation has of its own.

@@ -2,6 +2,7 @@
 
 //! Slots of rxe's ring while we write them.
 
+use std::hint::cold_path;
 use std::marker::PhantomData;
 
 use super::super::inline_data;
@@ -67,11 +68,17 @@ impl<T> OpenSlot<'_, T> {
         unsafe { self.at.wrapping_add(AT).cast::<V>().write_unaligned(value) };
     }
 
+    /// The word that is `AT` bytes into it, which the kernel may be writing once it is published.
+    #[inline(always)]
+    pub(crate) fn word<const AT: usize>(&self) -> Word<AT> {
+        Word::of::<T>(self.at)
+    }
+
     /// Has the word that is `AT` bytes into it be 0.
     #[inline(always)]
     pub(crate) fn reset_word<const AT: usize>(&mut self) {
         // SAFETY: a slot of a ring that is mapped.
-        unsafe { Word::of::<T, AT>(self.at).reset() };
+        unsafe { self.word::<AT>().reset() };
     }
 
     /// Writes a value behind its head.
@@ -82,6 +89,8 @@ impl<T> OpenSlot<'_, T> {
     #[inline(always)]
     pub(crate) fn write_tail_part<V: Copy>(&mut self, value: V) -> Result<()> {
         if size_of::<V>() > self.tail {
+            // Said so, the value is copied as a whole behind the question.
+            cold_path();
             return Err(Errno::EINVAL);
         }
         let to = self.at.wrapping_add(size_of::<T>()).cast::<V>();
@@ -114,12 +123,20 @@ impl<T> OpenSlot<'_, T> {
         Ok(())
     }
 
+    /// Writes `bytes` behind its head, if they fit, and that is done quickly; whether they were written.
+    #[inline(always)]
+    pub(crate) fn write_bytes_quickly(&mut self, bytes: &[u8]) -> bool {
+        let to = self.at.wrapping_add(size_of::<T>());
+        // SAFETY: inside the tail (checked first), which is in the mapping (invariant). The caller's memory is not
+        // the mapping, to which no reference exists.
+        bytes.len() <= self.tail && unsafe { inline_data::copy_quickly(bytes, to) }
+    }
+
     /// Writes `bytes` behind its head, `at` bytes into the tail.
     ///
     /// # Errors
     ///
     /// `EINVAL` if they do not fit; nothing is written then.
-    #[inline(always)]
     pub(crate) fn write_tail(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
         if at
             .checked_add(bytes.len())

@@ -163,12 +163,25 @@ impl<T> OpenEntry<'_, T> {
         Ok(count)
     }
 
+    /// Writes `bytes` to an array of `LEN` bytes that is `AT` bytes into it, if they fit, and that is done quickly;
+    /// whether they were written.
+    #[inline(always)]
+    pub(crate) fn write_bytes_quickly<const AT: usize, const LEN: usize>(
+        &mut self,
+        bytes: &[u8],
+    ) -> bool {
+        const { assert!(AT >= FLAGS + size_of::<u16>() && AT + LEN <= size_of::<T>()) };
+        let to = self.at.wrapping_add(AT);
+        // SAFETY: inside an entry in the mapping (checked first, and the invariant). The caller's memory is not
+        // the mapping, to which no reference exists.
+        bytes.len() <= LEN && unsafe { inline_data::copy_quickly(bytes, to) }
+    }
+
     /// Writes `bytes`, which are `at` bytes into an array of `LEN` bytes that is `AT` bytes into it.
     ///
     /// # Errors
     ///
     /// `EINVAL` if they do not fit; nothing is written then.
-    #[inline(always)]
     pub(crate) fn write_bytes<const AT: usize, const LEN: usize>(
         &mut self,
         at: usize,
