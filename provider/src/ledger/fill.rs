@@ -3,7 +3,8 @@
 //! How accepted work requests get into a ledger: one list at a time.
 
 /// Fills free entries in turn, those from `tail` to `end` of `mask + 1`, a power of two: `accept` is told the name
-/// of each, and answers with what is to be remembered in it, or that there is nothing more. The name behind the last one filled.
+/// of each, and answers with what is to be remembered in it, or that there is nothing more. The name behind the last
+/// one filled.
 ///
 /// What is the same for all of a list is asked for once, and only `tail` changes.
 #[inline(always)]

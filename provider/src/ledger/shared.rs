@@ -218,18 +218,21 @@ impl Receives for SharedLedger {
     #[inline(always)]
     fn fill(&mut self, mut accept: impl FnMut(u32) -> Option<u64>) -> u32 {
         let first = self.posted;
+        let (mut first_free, mut posted) = (self.first_free, first);
         let mut room = self.depth.saturating_sub(self.outstanding);
         while room > 0
-            && let Some(place) = self.places.get_mut(Self::index(self.first_free))
+            && let Some(place) = self.places.get_mut(Self::index(first_free))
         {
             let Some(wr_id) = accept(place.next_name()) else {
                 break;
             };
-            self.first_free = place.take(self.posted, wr_id);
-            self.posted = self.posted.wrapping_add(1);
+            first_free = place.take(posted, wr_id);
+            posted = posted.wrapping_add(1);
             room = room.wrapping_sub(1);
         }
-        let count = self.posted.wrapping_sub(first);
+        self.first_free = first_free;
+        self.posted = posted;
+        let count = posted.wrapping_sub(first);
         self.outstanding = self.outstanding.wrapping_add(count);
         count
     }

@@ -55,22 +55,32 @@ impl Open<'_> {
     /// Writes the list of a receive that has one entry, if it may have one; whether it was written.
     #[inline(always)]
     fn write_only(&mut self, only: &ibv_sge) -> bool {
-        self.slots.slot().write_tail_part(*only).is_ok()
+        let mut slot = self.slots.slot();
+        let is_written = slot.write_tail_part(only).is_ok();
+        if is_written {
+            write_dma(&mut slot, 1, only.length);
+        }
+        is_written
     }
 
-    /// The kernel does not look at what is `reserved` (linux 6.1, 6.12 `rxe_resp.c`).
+    /// Writes the rest of a WQE. The kernel does not look at what is `reserved` (linux 6.1, 6.12 `rxe_resp.c`).
     #[inline(always)]
-    fn finish(&mut self, cookie: u64, num_sge: u32, length: u32) {
+    fn finish(&mut self, cookie: u64) {
         let mut slot = self.slots.slot();
         slot.write_part::<{ offset_of!(RecvWqe, wr_id) }, _>(cookie);
-        slot.write_part::<{ offset_of!(RecvWqe, dma) }, _>(DmaInfo {
-            length,
-            resid: length,
-            num_sge,
-            ..DmaInfo::default()
-        });
         self.slots.pass();
     }
+}
+
+/// Writes what the kernel starts from: a list of so many entries, which add up to this length.
+#[inline(always)]
+fn write_dma(slot: &mut OpenSlot<'_, RecvWqe>, num_sge: u32, length: u32) {
+    slot.write_part::<{ offset_of!(RecvWqe, dma) }, _>(DmaInfo {
+        length,
+        resid: length,
+        num_sge,
+        ..DmaInfo::default()
+    });
 }
 
 impl OpenRecvs for Open<'_> {
@@ -78,18 +88,18 @@ impl OpenRecvs for Open<'_> {
     fn write_quickly(&mut self, cookie: u64, only: &ibv_sge) -> bool {
         let is_written = self.write_only(only);
         if is_written {
-            self.finish(cookie, 1, only.length);
+            self.finish(cookie);
         }
         is_written
     }
 
     #[inline(always)]
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
-        let length = match only_sge(wr) {
-            Some(only) if self.write_only(only) => only.length,
+        match only_sge(wr) {
+            Some(only) if self.write_only(only) => {}
             _ => write_scatter_list(self.slots.slot(), wr, self.max_sge)?,
-        };
-        self.finish(cookie, wr.num_sge.cast_unsigned(), length);
+        }
+        self.finish(cookie);
         Ok(())
     }
 
@@ -101,11 +111,11 @@ impl OpenRecvs for Open<'_> {
     }
 }
 
-/// Writes a scatter list; the length that it adds up to.
+/// Writes a scatter list.
 ///
 /// # Errors
 ///
-/// `EINVAL` if that does not fit 32 bits, or the list is malformed.
+/// `EINVAL` if its length does not fit 32 bits, or it is malformed.
 // Cold: the registers are for the lists of one entry.
 #[cold]
 #[inline(never)]
@@ -113,8 +123,10 @@ fn write_scatter_list(
     mut slot: OpenSlot<'_, RecvWqe>,
     wr: &ibv_recv_wr,
     max_sge: u32,
-) -> Result<u32> {
-    write_sges(&mut slot, sges(wr, max_sge)?)
+) -> Result<()> {
+    let length = write_sges(&mut slot, sges(wr, max_sge)?)?;
+    write_dma(&mut slot, wr.num_sge.cast_unsigned(), length);
+    Ok(())
 }
 
 impl RecvRing for Recvs {

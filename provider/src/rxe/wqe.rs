@@ -61,8 +61,8 @@ impl Terms {
         Ok(())
     }
 
-    /// Writes a WQE, and its `only` entry behind it, if that is done quickly; the operation. A call is needed for none of it, and
-    /// nothing is wrong then. If not, it is for [`write`](Self::write).
+    /// Writes a WQE, and its `only` entry behind it, `INLINE` or not, if that is done quickly; the operation. It
+    /// takes no call then, and nothing is wrong. If not, it is for [`write`](Self::write).
     ///
     /// The slot is not the kernel's before `publish`, so the parts may be written in any order, and some in vain.
     #[inline(always)]
@@ -82,7 +82,7 @@ impl Terms {
             return None;
         }
         if !INLINE {
-            slot.write_tail_part(*only).ok()?;
+            slot.write_tail_part(only).ok()?;
         } else {
             self.check_inline(wr, only.length).ok()?;
             if !slot.write_bytes_quickly(inline_bytes(only).ok()?) {
@@ -243,8 +243,8 @@ pub(super) fn write_iova(slot: &mut OpenSlot<'_, SendWqe>, iova: u64) {
     slot.write_part::<{ SendWqe::<RdmaWr>::IOVA_OFFSET }, _>(iova);
 }
 
-/// Writes the WQE but for the union and the remote address, of which the kernel reads what the operation has and nothing else
-/// (linux 6.1, 6.12 `rxe_req.c`, `rxe_comp.c`, `rxe_mw.c`). It reads `has_rd_atomic`, `status` and
+/// Writes the WQE but for the union and the remote address. Of the union the kernel reads what the operation has and
+/// nothing else (linux 6.1, 6.12 `rxe_req.c`, `rxe_comp.c`, `rxe_mw.c`). It reads `has_rd_atomic`, `status` and
 /// `state` of a slot that it used before, so these are zeroed.
 #[inline(always)]
 pub(super) fn write_parts(slot: &mut OpenSlot<'_, SendWqe>, head: SendHead, dma: DmaInfo) {

@@ -57,6 +57,7 @@ impl Open<'_> {
         if is_written {
             let mut rqe = self.rqes.entry();
             rqe.write_part::<{ offset_of!(Rqe, sge) }, _>(*only);
+            rqe.write_part::<{ offset_of!(Rqe, num_sge) }, _>(1_u8);
         }
         is_written
     }
@@ -64,11 +65,10 @@ impl Open<'_> {
     /// The kernel takes an RQE whose flags are VALID and nothing else, in turn (linux 6.1, 6.12 `siw_qp_rx.c:
     /// siw_rqe_get`): the first goes last.
     #[inline(always)]
-    fn finish(&mut self, cookie: u64, num_sge: u8) {
+    fn finish(&mut self, cookie: u64) {
         let is_first = self.rqes.is_at_first();
         let mut rqe = self.rqes.entry();
         rqe.write_part::<0, _>(cookie);
-        rqe.write_part::<{ offset_of!(Rqe, num_sge) }, _>(num_sge);
         if !is_first {
             rqe.publish(0);
         }
@@ -81,18 +81,18 @@ impl OpenRecvs for Open<'_> {
     fn write_quickly(&mut self, cookie: u64, only: &ibv_sge) -> bool {
         let is_written = self.write_only(only);
         if is_written {
-            self.finish(cookie, 1);
+            self.finish(cookie);
         }
         is_written
     }
 
     #[inline(always)]
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
-        let num_sge = match only_sge(wr) {
-            Some(only) if self.write_only(only) => 1,
+        match only_sge(wr) {
+            Some(only) if self.write_only(only) => {}
             _ => write_scatter_list(self.rqes.entry(), wr)?,
-        };
-        self.finish(cookie, num_sge);
+        }
+        self.finish(cookie);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl OpenRecvs for Open<'_> {
     }
 }
 
-/// Writes a scatter list, leaving out empty entries; `num_sge`.
+/// Writes a scatter list, leaving out empty entries.
 ///
 /// # Errors
 ///
@@ -119,9 +119,11 @@ impl OpenRecvs for Open<'_> {
 // Cold: the registers are for the lists of one entry.
 #[cold]
 #[inline(never)]
-fn write_scatter_list(rqe: OpenEntry<'_, Rqe>, wr: &ibv_recv_wr) -> Result<u8> {
-    let (count, _) = write_sges::<{ offset_of!(Rqe, sge) }, _>(rqe, sges(wr, MAX_SGE)?)?;
-    Ok(count)
+fn write_scatter_list(mut rqe: OpenEntry<'_, Rqe>, wr: &ibv_recv_wr) -> Result<()> {
+    let sges = sges(wr, MAX_SGE)?;
+    let (count, _) = write_sges::<{ offset_of!(Rqe, sge) }, _>(rqe.reborrow(), sges)?;
+    rqe.write_part::<{ offset_of!(Rqe, num_sge) }, _>(count);
+    Ok(())
 }
 
 impl RecvRing for Recvs {

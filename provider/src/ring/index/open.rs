@@ -2,8 +2,8 @@
 
 //! Slots of rxe's ring while we write them.
 
-use std::hint::cold_path;
 use std::marker::PhantomData;
+use std::ptr;
 
 use super::super::inline_data;
 use super::{IndexRing, Word};
@@ -87,15 +87,13 @@ impl<T> OpenSlot<'_, T> {
     ///
     /// `EINVAL` if it does not fit; nothing is written then.
     #[inline(always)]
-    pub(crate) fn write_tail_part<V: Copy>(&mut self, value: V) -> Result<()> {
+    pub(crate) fn write_tail_part<V: Copy>(&mut self, value: &V) -> Result<()> {
         if size_of::<V>() > self.tail {
-            // Said so, the value is copied as a whole behind the question.
-            cold_path();
             return Err(Errno::EINVAL);
         }
-        let to = self.at.wrapping_add(size_of::<T>()).cast::<V>();
-        // SAFETY: inside the tail (just checked), which is in the mapping (invariant).
-        unsafe { to.write_unaligned(value) };
+        let to = self.at.wrapping_add(size_of::<T>());
+        // SAFETY: inside the tail (just checked), which is in the mapping (invariant), to which no reference exists.
+        unsafe { ptr::copy_nonoverlapping(ptr::from_ref(value).cast(), to, size_of::<V>()) };
         Ok(())
     }
 
