@@ -13,14 +13,14 @@ use crate::rows::{SUMS, sum};
 /// few more than it does (`docs/performance.md`), so that what makes it slower is noticed. linux 6.12's rxe has mostly not
 /// begun with a send when its doorbell is over, which costs 26 instructions more (`Driver::MAY_STICK`).
 const LIMITS: [(f64, f64); SUMS.len()] = [
-    (0.87, 0.98),
-    (0.87, 1.05),
-    (0.86, 1.41),
-    (1.12, 1.72),
-    (2.38, f64::INFINITY),
-    (1.60, 1.49),
-    (1.68, 2.17),
-    (1.76, 2.18),
+    (0.74, 0.84),
+    (0.76, 0.91),
+    (0.70, 1.24),
+    (0.90, 1.54),
+    (1.42, f64::INFINITY),
+    (0.96, 0.92),
+    (1.05, 1.28),
+    (1.10, 1.29),
 ];
 
 /// Instructions for each receive that is flushed: as many for 256 as for 4096.

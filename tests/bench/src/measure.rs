@@ -45,8 +45,8 @@ impl fmt::Display for Provider {
 /// Figures by row.
 pub(crate) type Figures = BTreeMap<String, f64>;
 
-/// How often a row is counted. The counts hardly differ, and valgrind is slow.
-const ROUNDS: &str = "8";
+/// How often a row is counted: what the first call of a kind has to find is a small part of them.
+const ROUNDS: &str = "32";
 
 /// Instructions for each call of [`calls`](crate::calls), what it calls included.
 pub(crate) fn instructions(device: Device, provider: Provider) -> io::Result<Figures> {

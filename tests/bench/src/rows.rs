@@ -145,14 +145,15 @@ fn flushes(device: Device, extent: Extent) -> io::Result<()> {
     };
     for &(wrs, qps) in sizes {
         let row = format!("{wrs} of 1 QP among {qps}");
-        let figures = both(|provider| flush_instructions(device, provider, wrs, qps))?;
-        line(
-            "flush",
-            device,
-            &row,
-            "instructions per WR",
-            figures.map(Some),
-        );
+        let figures = both(|provider| flush_instructions(device, provider, wrs, qps));
+        let figures = match figures {
+            Ok(figures) => figures.map(Some),
+            Err(error) => {
+                eprintln!("bench: flush of {row} on {device}: {error}");
+                continue;
+            }
+        };
+        line("flush", device, &row, "instructions per WR", figures);
         let words = [
             "flush",
             &device.to_string(),
