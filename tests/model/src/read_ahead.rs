@@ -39,7 +39,7 @@ impl Ahead {
 
     /// The place that is so far before the end.
     fn place(&self, back: isize) -> &UnsafeCell<isize> {
-        &self.room[usize::try_from(MOST - back).unwrap()]
+        &self.room[usize::try_from(MOST.wrapping_sub(back)).unwrap()]
     }
 
     fn next(&self) -> Option<isize> {
@@ -59,12 +59,12 @@ impl Ahead {
     /// Forgets 2, and puts the rest by `put`. The lock is held.
     fn forget(&self, put: fn(&AtomicIsize, isize)) {
         let all = left::take_all(&self.left);
-        let mut kept = 0;
+        let mut kept = 0_isize;
         for back in 1..=all {
             // SAFETY: as above.
             let value = self.place(back).with(|place| unsafe { *place });
             if value != 2 {
-                kept += 1;
+                kept = kept.wrapping_add(1);
                 // SAFETY: as above.
                 self.place(kept).with_mut(|place| unsafe { *place = value });
             }
