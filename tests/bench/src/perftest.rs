@@ -52,7 +52,7 @@ pub(crate) fn print(device: Device) -> io::Result<()> {
                 let unit = if is_latency {
                     "µs (median)"
                 } else {
-                    "messages/ms"
+                    "messages/s"
                 };
                 line("perftest", device, &row, unit, of(|run| run.figure));
                 line(
@@ -82,7 +82,12 @@ fn talk(
     port: u16,
 ) -> io::Result<Run> {
     let is_latency = program.ends_with("_lat");
-    let count: u32 = if size > 4096 { 40 } else { 300 };
+    // Emulated, a megabyte takes a tenth of a second.
+    let count: u32 = match size {
+        0..=4096 => 300,
+        4097..=65536 => 40,
+        _ => 10,
+    };
     let words = [
         "-d",
         device.ibdev(),
@@ -166,7 +171,7 @@ fn ended(mut child: Child) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The typical latency, or the message rate in thousands per second, of the one line of figures.
+/// The typical latency, or the messages per second, of the one line of figures.
 fn parse(said: &str, is_latency: bool) -> Option<f64> {
     let figures: Vec<f64> = said
         .lines()
@@ -180,8 +185,13 @@ fn parse(said: &str, is_latency: bool) -> Option<f64> {
         // bytes, iterations, least, most, typical
         figures.get(4).copied()
     } else {
-        // bytes, iterations, peak, average, Mpps
-        figures.get(4).map(|rate| rate * 1000.0)
+        // bytes, iterations, peak and average in MiB/s, Mpps. The one is told by hundredths, the other by millionths.
+        let [bytes, _, _, average, rate] = figures.get(..5)?.try_into().ok()?;
+        Some(if bytes < 4096.0 {
+            rate * 1e6
+        } else {
+            average * 1048576.0 / bytes
+        })
     }
 }
 
@@ -205,6 +215,8 @@ mod tests {
         let latency = " #bytes #iterations t_min\n 2       300          43.21          99.87        \t50.05  \t51.11\n";
         assert_eq!(parse(latency, true), Some(50.05));
         let rate = " 65536      1000             99.10              98.50  \t\t     0.001500\n";
-        assert_eq!(parse(rate, false), Some(1.5));
+        assert_eq!(parse(rate, false), Some(1576.0));
+        let small = " 2     300          0.01              0.01  \t\t     0.006310\n";
+        assert_eq!(parse(small, false), Some(6310.0));
     }
 }
