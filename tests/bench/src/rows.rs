@@ -145,14 +145,16 @@ fn flushes(device: Device, extent: Extent) -> io::Result<()> {
     };
     for &(wrs, qps) in sizes {
         let row = format!("{wrs} of 1 QP among {qps}");
-        let figures = both(|provider| flush_instructions(device, provider, wrs, qps));
-        let figures = match figures {
-            Ok(figures) => figures.map(Some),
-            Err(error) => {
-                eprintln!("bench: flush of {row} on {device}: {error}");
-                continue;
-            }
+        // A provider that cannot have so many has no figure.
+        let known = |provider, figure: io::Result<f64>| {
+            figure
+                .inspect_err(|error| {
+                    eprintln!("bench: flush, {row}, {device}, {provider}: {error}")
+                })
+                .ok()
         };
+        let figures = Provider::BOTH
+            .map(|provider| known(provider, flush_instructions(device, provider, wrs, qps)));
         line("flush", device, &row, "instructions per WR", figures);
         let words = [
             "flush",
@@ -162,9 +164,12 @@ fn flushes(device: Device, extent: Extent) -> io::Result<()> {
         ];
         let [mut stock, mut ours] = [Vec::new(), Vec::new()];
         for _ in 0..RUNS {
-            let [a, b] = both(|provider| plainly(provider, &words))?;
-            stock.extend(counts(&a).get("µs").copied());
-            ours.extend(counts(&b).get("µs").copied());
+            let both = Provider::BOTH.into_iter().zip(figures);
+            for ((provider, figure), runs) in both.zip([&mut stock, &mut ours]) {
+                if figure.is_some() {
+                    runs.extend(counts(&plainly(provider, &words)?).get("µs").copied());
+                }
+            }
         }
         let figures = [median(stock), median(ours)];
         line("flush", device, &row, "µs to the last completion", figures);
