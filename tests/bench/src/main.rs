@@ -58,6 +58,10 @@ fn run(words: &[&str]) -> Result<bool, Box<dyn Error>> {
         ["rows", "--instructions"] => {
             with_links(|| rows::print(Extent::Instructions).map(|()| true))
         }
+        ["perftest", device] => {
+            let device = named(device)?;
+            with_links(|| perftest::print(device).map(|()| true))
+        }
         ["check"] => with_links(check::print),
         ["report", directory] => {
             let lines = io::read_to_string(io::stdin())?;
