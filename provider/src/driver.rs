@@ -20,7 +20,7 @@ use crate::errno::{Errno, Result};
 use crate::ledger::{CqeOrder, Posted};
 use crate::lock::MutexGuard;
 use crate::queue_pair::QueuePair;
-use crate::wr::SendRequest;
+use crate::wr::{SendRequest, only_sge};
 
 /// One of the two kernel drivers.
 pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
@@ -274,16 +274,46 @@ pub(crate) trait RecvRing: Debug + Send {
 
 /// Free entries of a receive queue's ring, from the next one on.
 pub(crate) trait OpenRecvs {
+    /// Writes the list of a receive that has this `only` entry into the next one, if that is done quickly; whether it
+    /// was.
+    fn write_only(&mut self, only: &ibv_sge) -> bool;
+
+    /// Writes the list of any receive into the next one.
+    ///
+    /// # Errors
+    ///
+    /// As [`RecvRing::inspect`].
+    fn write_list(&mut self, wr: &ibv_recv_wr) -> Result<()>;
+
+    /// Writes what is left of the next one, whose list is written, under the id `cookie`, and goes on to the one
+    /// after it.
+    fn finish(&mut self, cookie: u64);
+
     /// Writes a receive into the next one under the id `cookie`, which has this `only` entry, if that is done
     /// quickly; whether it was. If not, it is for [`write`](Self::write).
-    fn write_quickly(&mut self, cookie: u64, only: &ibv_sge) -> bool;
+    #[inline(always)]
+    fn write_quickly(&mut self, cookie: u64, only: &ibv_sge) -> bool {
+        let is_written = self.write_only(only);
+        if is_written {
+            self.finish(cookie);
+        }
+        is_written
+    }
 
     /// Writes `wr` into the next one under the id `cookie`.
     ///
     /// # Errors
     ///
     /// As [`RecvRing::inspect`]. Nothing that the kernel could see is written then.
-    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()>;
+    #[inline(always)]
+    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
+        match only_sge(wr) {
+            Some(only) if self.write_only(only) => {}
+            _ => self.write_list(wr)?,
+        }
+        self.finish(cookie);
+        Ok(())
+    }
 
     /// Hands those that are written, `count` of them, to the kernel; false if it has flushed the queue meanwhile.
     fn publish(self, count: u32) -> bool;

@@ -276,7 +276,7 @@ pub(crate) unsafe extern "C" fn next_poll<D: Driver, const IS_TIMED: bool>(
 ) -> c_int {
     // SAFETY: a CQ of ours, in which libibverbs has found this function. The caller has the turn.
     unsafe {
-        let cq = &*cq.cast::<Cq<D>>();
+        let cq = Cq::<D>::at(cq.cast());
         match cq.batch.ahead.next() {
             // Nothing else is read ahead.
             Some(wc) => {
@@ -327,8 +327,7 @@ unsafe extern "C" fn come_to_rest<D: Driver>(cq: &Cq<D>) -> c_int {
 #[cold]
 #[inline(never)]
 fn refuse(errno: Errno) -> c_int {
-    errno.set();
-    errno.get()
+    status(|| Err(errno))
 }
 
 /// `ibv_end_poll`(3): ends the batch, and gives the places of what was polled back to the kernel.
@@ -338,5 +337,5 @@ fn refuse(errno: Errno) -> c_int {
 /// As the man page asks: in a batch.
 pub(crate) unsafe extern "C" fn end_poll<D: Driver>(cq: *mut ibv_cq_ex) {
     // SAFETY: a CQ of ours, in which libibverbs has found this function.
-    unsafe { &*cq.cast::<Cq<D>>() }.end_batch();
+    unsafe { Cq::<D>::at(cq.cast()) }.end_batch();
 }

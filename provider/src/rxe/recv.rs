@@ -5,14 +5,15 @@
 use std::mem::offset_of;
 use std::os::fd::RawFd;
 
-use kernel_abi::rxe::{DmaInfo, MmapInfo, ModifySrqCmd, RecvWqe, Sge};
+use kernel_abi::rxe::{MmapInfo, ModifySrqCmd, RecvWqe, Sge};
 use rdma_core_sys::{ibv_recv_wr, ibv_sge};
 
 use super::send::write_sges;
+use super::wqe::dma;
 use crate::driver::{OpenRecvs, RecvRing, SrqResize};
 use crate::errno::{Errno, Result};
 use crate::ring::index::{IndexRing, OpenSlot, OpenSlots};
-use crate::wr::{message_len, only_sge, sges};
+use crate::wr::{message_len, sges};
 
 /// A mapped RQ or SRQ.
 #[derive(Debug)]
@@ -51,56 +52,29 @@ pub(crate) struct Open<'r> {
     next: &'r mut u32,
 }
 
-impl Open<'_> {
-    /// Writes the list of a receive that has one entry, if it may have one; whether it was written.
+impl OpenRecvs for Open<'_> {
+    /// If it may have one.
     #[inline(always)]
     fn write_only(&mut self, only: &ibv_sge) -> bool {
         let mut slot = self.slots.slot();
         let is_written = slot.write_tail_part(only).is_ok();
         if is_written {
-            write_dma(&mut slot, 1, only.length);
+            slot.write_part::<{ offset_of!(RecvWqe, dma) }, _>(dma(1, only.length));
         }
         is_written
     }
 
-    /// Writes the rest of a WQE. The kernel does not look at what is `reserved` (linux 6.1, 6.12 `rxe_resp.c`).
+    /// The kernel does not look at what is `reserved` (linux 6.1, 6.12 `rxe_resp.c`).
     #[inline(always)]
     fn finish(&mut self, cookie: u64) {
         let mut slot = self.slots.slot();
         slot.write_part::<{ offset_of!(RecvWqe, wr_id) }, _>(cookie);
         self.slots.pass();
     }
-}
-
-/// Writes what the kernel starts from: a list of so many entries, which add up to this length.
-#[inline(always)]
-fn write_dma(slot: &mut OpenSlot<'_, RecvWqe>, num_sge: u32, length: u32) {
-    slot.write_part::<{ offset_of!(RecvWqe, dma) }, _>(DmaInfo {
-        length,
-        resid: length,
-        num_sge,
-        ..DmaInfo::default()
-    });
-}
-
-impl OpenRecvs for Open<'_> {
-    #[inline(always)]
-    fn write_quickly(&mut self, cookie: u64, only: &ibv_sge) -> bool {
-        let is_written = self.write_only(only);
-        if is_written {
-            self.finish(cookie);
-        }
-        is_written
-    }
 
     #[inline(always)]
-    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
-        match only_sge(wr) {
-            Some(only) if self.write_only(only) => {}
-            _ => write_scatter_list(self.slots.slot(), wr, self.max_sge)?,
-        }
-        self.finish(cookie);
-        Ok(())
+    fn write_list(&mut self, wr: &ibv_recv_wr) -> Result<()> {
+        write_scatter_list(self.slots.slot(), wr, self.max_sge)
     }
 
     #[inline(always)]
@@ -125,7 +99,8 @@ fn write_scatter_list(
     max_sge: u32,
 ) -> Result<()> {
     let length = write_sges(&mut slot, sges(wr, max_sge)?)?;
-    write_dma(&mut slot, wr.num_sge.cast_unsigned(), length);
+    let dma = dma(wr.num_sge.cast_unsigned(), length);
+    slot.write_part::<{ offset_of!(RecvWqe, dma) }, _>(dma);
     Ok(())
 }
 

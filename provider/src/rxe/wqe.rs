@@ -212,9 +212,9 @@ fn write_beyond(
     Ok(())
 }
 
-/// The data of a message of this length in so many entries.
+/// What the kernel starts from: a message of this length in so many entries.
 #[inline(always)]
-fn dma(num_sge: u32, length: u32) -> DmaInfo {
+pub(super) fn dma(num_sge: u32, length: u32) -> DmaInfo {
     DmaInfo {
         length,
         resid: length,

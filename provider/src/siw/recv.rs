@@ -13,7 +13,7 @@ use super::send::{MAX_SGE, write_sges};
 use crate::driver::{OpenRecvs, RecvRing, SrqResize};
 use crate::errno::{Errno, Result};
 use crate::ring::valid::{OpenEntries, OpenEntry, ValidRing};
-use crate::wr::{message_len, only_sge, sges};
+use crate::wr::{message_len, sges};
 
 /// A mapped RQ or SRQ.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ pub(crate) struct Open<'r> {
     mark: &'r Option<NonZeroU64>,
 }
 
-impl Open<'_> {
-    /// Writes the list of a receive that has one entry, if that is not empty; whether it was written.
+impl OpenRecvs for Open<'_> {
+    /// If it is not empty.
     #[inline(always)]
     fn write_only(&mut self, only: &ibv_sge) -> bool {
         let is_written = only.length != 0;
@@ -74,26 +74,10 @@ impl Open<'_> {
         }
         self.rqes.pass();
     }
-}
-
-impl OpenRecvs for Open<'_> {
-    #[inline(always)]
-    fn write_quickly(&mut self, cookie: u64, only: &ibv_sge) -> bool {
-        let is_written = self.write_only(only);
-        if is_written {
-            self.finish(cookie);
-        }
-        is_written
-    }
 
     #[inline(always)]
-    fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
-        match only_sge(wr) {
-            Some(only) if self.write_only(only) => {}
-            _ => write_scatter_list(self.rqes.entry(), wr)?,
-        }
-        self.finish(cookie);
-        Ok(())
+    fn write_list(&mut self, wr: &ibv_recv_wr) -> Result<()> {
+        write_scatter_list(self.rqes.entry(), wr)
     }
 
     #[inline(always)]
