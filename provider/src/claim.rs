@@ -19,7 +19,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use crate::cookie::{Cookie, Queue};
+use crate::cookie::Queue;
 use crate::death::Life;
 use crate::driver::{CompletionRing, Driver, RecvRing};
 use crate::flush::Due;
@@ -87,10 +87,10 @@ struct Span {
 impl Span {
     fn has(self, taken: &Taken) -> bool {
         self.from
-            .is_none_or(|from| !is_before(taken.sequence, from))
+            .is_none_or(|from| !is_before(taken.sequence(), from))
             && self
                 .until
-                .is_none_or(|until| is_before(taken.sequence, until))
+                .is_none_or(|until| is_before(taken.sequence(), until))
     }
 }
 
@@ -180,7 +180,7 @@ impl<D: Driver> QueuePair<D> {
     /// Flushes a receive that this dead QP held.
     fn take(&self, srq: &SharedQueue<D>, taken: Taken) {
         let mut state = self.recv_cq.lock();
-        let Some(wr_id) = srq.lock().ledger.complete(taken.name) else {
+        let Some(wr_id) = srq.lock().ledger.complete(taken.cookie) else {
             return;
         };
         state.due.push(Due {
@@ -214,17 +214,12 @@ impl<D: Driver> SharedQueue<D> {
         for user in users {
             let state = user.recv_cq.lock();
             let unread = (0..state.ring.capacity()).map_while(|ahead| state.ring.peek(ahead));
-            told.extend(
-                unread
-                    .filter_map(|cqe| Cookie::decode(cqe.cookie))
-                    .filter(|cookie| cookie.queue == Queue::Shared && cookie.owner == self.id)
-                    .map(|cookie| cookie.entry),
-            );
+            told.extend(unread.map(|cqe| cqe.cookie));
         }
         let recv = self.lock();
         let end = recv.ledger.first_untaken(recv.ring.untaken());
         let mut missing = recv.ledger.taken_before(end);
-        missing.retain(|taken| !told.contains(&taken.name));
+        missing.retain(|taken| !told.contains(&taken.cookie));
         missing
     }
 
@@ -266,7 +261,7 @@ impl<D: Driver> SharedQueue<D> {
             claims.orphans.swap_remove(at);
             self.note_claimed(&claims);
             drop(claims);
-            self.lock().ledger.complete(taken.name);
+            self.lock().ledger.complete(taken.cookie);
             return true;
         }
         for taken in clear.iter().copied() {
@@ -292,7 +287,7 @@ impl<D: Driver> SharedQueue<D> {
                 claims.orphans.swap_remove(at);
                 self.note_claimed(&claims);
                 drop(claims);
-                self.lock().ledger.complete(taken.name);
+                self.lock().ledger.complete(taken.cookie);
                 return true;
             }
         }

@@ -376,12 +376,11 @@ pub(crate) trait CompletionRing: Debug + Send {
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32;
 
-    /// As [`take_run`](Self::take_run), of entries that complete in any order: of all those of the queue that `first`
-    /// is of, to whose names `complete` gives a `wr_id`.
+    /// As [`take_run`](Self::take_run), of entries that complete in any order: as long as `complete` has a `wr_id` for
+    /// the cookie.
     fn take_each(
         &mut self,
-        first: u64,
-        complete: impl FnMut(u32) -> Option<u64>,
+        complete: impl FnMut(u64) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32;
 

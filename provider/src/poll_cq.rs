@@ -322,8 +322,8 @@ impl<D: Driver> CompletionQueue<D> {
             }
             Some(Named::Shared(srq)) if !srq.is_claimed() => {
                 let mut recv = srq.lock();
-                let complete = |name| recv.ledger.complete(name);
-                state.ring.take_each(first, complete, room)
+                let complete = |cookie| recv.ledger.complete(cookie);
+                state.ring.take_each(complete, room)
             }
             Some(Named::Shared(_)) | None => 0,
         };

@@ -62,10 +62,9 @@ impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
     /// queue was found alive, and how many were accepted.
     #[inline(always)]
     fn post(&mut self, list: List<ibv_recv_wr>) -> (bool, u32, Posted) {
-        let cookies = self.cookies;
         let mut entries = self.ring.open();
-        let write = |name, wr: &_| entries.write(cookies.with(name), wr);
-        let (count, posted) = enter(&mut self.ledger, list, write);
+        let write = |cookie, wr: &_| entries.write(cookie, wr);
+        let (count, posted) = enter(&mut self.ledger, self.cookies, list, write);
         (entries.publish(count), count, posted)
     }
 
@@ -73,9 +72,9 @@ impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
     /// then.
     #[inline(always)]
     fn post_quickly(&mut self, wr: &ibv_recv_wr, only: &ibv_sge) -> Option<bool> {
-        let free = self.ledger.free()?;
+        let free = self.ledger.free(self.cookies)?;
         let mut entries = self.ring.open();
-        if !entries.write_quickly(self.cookies.with(free.name()), only) {
+        if !entries.write_quickly(free.cookie(), only) {
             return None;
         }
         free.enter(wr.wr_id);
@@ -93,7 +92,8 @@ impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
 
     /// As [`post`](Self::post), for a dead queue: the ring is left alone.
     fn post_flushed(&mut self, list: List<ibv_recv_wr>) -> Posted {
-        enter(&mut self.ledger, list, |_, wr| self.ring.inspect(wr)).1
+        let inspect = |_, wr: &_| self.ring.inspect(wr);
+        enter(&mut self.ledger, self.cookies, list, inspect).1
     }
 }
 
@@ -101,13 +101,14 @@ impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
 #[inline(always)]
 fn enter(
     ledger: &mut impl Receives,
+    cookies: CookieBase,
     mut list: List<ibv_recv_wr>,
-    mut write: impl FnMut(u32, &ibv_recv_wr) -> Result<()>,
+    mut write: impl FnMut(u64, &ibv_recv_wr) -> Result<()>,
 ) -> (u32, Posted) {
     let mut errno = Errno::ENOMEM;
-    let count = ledger.fill(|name| {
+    let count = ledger.fill(cookies, |cookie| {
         let wr = list.peek()?;
-        if let Err(wrong) = write(name, wr) {
+        if let Err(wrong) = write(cookie, wr) {
             errno = wrong;
             return None;
         }

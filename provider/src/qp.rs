@@ -362,7 +362,7 @@ impl<D: Driver> QueuePair<D> {
         };
         match Cookie::decode(cookie) {
             Some(c) if c.queue == Queue::Shared && c.owner == srq.id && qp_num == self.number => {
-                srq.lock().ledger.complete(c.entry);
+                srq.lock().ledger.complete(cookie);
                 true
             }
             _ => false,

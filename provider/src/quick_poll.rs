@@ -112,7 +112,7 @@ fn succeed_next<'s, D: Driver>(met: &Met<D>, cookie: u64) -> Next<'s> {
             let Some(mut recv) = srq.try_lock() else {
                 return Next::IsNot(None);
             };
-            (recv.ledger.complete(name), recv.keep())
+            (recv.ledger.complete(cookie), recv.keep())
         }
         Some(Named::Shared(_)) | None => return Next::IsNot(None),
     };

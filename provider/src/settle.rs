@@ -120,13 +120,14 @@ impl<D: Driver> CompletionQueue<D> {
                 let ledger = &mut srq.lock().ledger;
                 if srq.is_claimed()
                     && let Some(qp) = state.member(wc.qp_num)
-                    && let Some(sequence) = ledger.sequence(cookie.entry)
+                    && ledger.has(wc.wr_id)
                 {
+                    // The entry's name is its sequence number.
                     qp.shared_from
-                        .store(sequence.wrapping_add(1), Ordering::Relaxed);
+                        .store(cookie.entry.wrapping_add(1), Ordering::Relaxed);
                     state.add_chore(Chore::LookAgain(qp));
                 }
-                match ledger.complete(cookie.entry) {
+                match ledger.complete(wc.wr_id) {
                     Some(wr_id) => received(wc, wr_id),
                     None => Settled::Passed,
                 }

@@ -24,27 +24,28 @@ pub(crate) use recv::{Received, RecvLedger};
 pub(crate) use send::{CqeOrder, Progress, SendLedger};
 pub(crate) use shared::{SharedLedger, Taken, is_before};
 
+use crate::cookie::CookieBase;
 use crate::errno::{Errno, Result};
 
 /// What posting to a receive queue asks of its ledger.
 pub(crate) trait Receives {
-    /// Enters receives as long as there is room: `accept` is told the name of each, and answers with its
+    /// Enters receives as long as there is room: `accept` is told the cookie of each, and answers with its
     /// `wr_id`, or that there is none. How many.
-    fn fill(&mut self, accept: impl FnMut(u32) -> Option<u64>) -> u32;
+    fn fill(&mut self, cookies: CookieBase, accept: impl FnMut(u64) -> Option<u64>) -> u32;
 
     /// The free entry that the next receive gets.
     type Free<'l>: FreeRecv
     where
         Self: 'l;
 
-    /// The free entry that the next receive gets, if there is room.
-    fn free(&mut self) -> Option<Self::Free<'_>>;
+    /// The free entry that the next receive gets, if there is room and it is quickly found.
+    fn free(&mut self, cookies: CookieBase) -> Option<Self::Free<'_>>;
 }
 
 /// A free entry of a receive queue's ledger.
 pub(crate) trait FreeRecv {
-    /// The name of the receive that it gets.
-    fn name(&self) -> u32;
+    /// The cookie of the receive that it gets.
+    fn cookie(&self) -> u64;
 
     /// Enters a receive.
     fn enter(self, wr_id: u64);

@@ -4,6 +4,7 @@
 
 use super::fill::{EnteredAs, Free, fill};
 use super::{FreeRecv, Receives, entries};
+use crate::cookie::CookieBase;
 use crate::errno::Result;
 
 /// The caller's `wr_id`s of outstanding receives, in posting order.
@@ -214,21 +215,26 @@ impl RecvLedger {
 
 impl Receives for RecvLedger {
     #[inline(always)]
-    fn fill(&mut self, accept: impl FnMut(u32) -> Option<u64>) -> u32 {
+    fn fill(&mut self, cookies: CookieBase, mut accept: impl FnMut(u64) -> Option<u64>) -> u32 {
         let first = self.tail;
         let end = self.head.wrapping_add(self.depth);
+        let accept = |name| accept(cookies.with(name));
         self.tail = fill(&mut self.wr_ids, self.mask, first, end, accept);
         self.tail.wrapping_sub(first)
     }
 
-    type Free<'l> = Free<'l, u64>;
+    type Free<'l> = FreeOwn<'l>;
 
     #[inline(always)]
-    fn free(&mut self) -> Option<Free<'_, u64>> {
+    fn free(&mut self, cookies: CookieBase) -> Option<FreeOwn<'_>> {
         if self.tail.wrapping_sub(self.head) >= self.depth {
             return None;
         }
-        Free::at(&mut self.wr_ids, self.mask, &mut self.tail)
+        let free = Free::at(&mut self.wr_ids, self.mask, &mut self.tail)?;
+        Some(FreeOwn {
+            cookie: cookies.with(free.name()),
+            free,
+        })
     }
 }
 
@@ -239,14 +245,21 @@ impl EnteredAs<u64> for u64 {
     }
 }
 
-impl FreeRecv for Free<'_, u64> {
+/// The free entry that the next receive of a QP's own queue gets.
+#[derive(Debug)]
+pub(crate) struct FreeOwn<'l> {
+    cookie: u64,
+    free: Free<'l, u64>,
+}
+
+impl FreeRecv for FreeOwn<'_> {
     #[inline(always)]
-    fn name(&self) -> u32 {
-        Free::name(self)
+    fn cookie(&self) -> u64 {
+        self.cookie
     }
 
     #[inline(always)]
     fn enter(self, wr_id: u64) {
-        Free::enter(self, wr_id);
+        self.free.enter(wr_id);
     }
 }

@@ -3,126 +3,109 @@
 //! The ledger of an SRQ.
 
 use super::{FreeRecv, Receives, entries};
+use crate::cookie::{Cookie, CookieBase, VOID};
 use crate::errno::{Errno, Result};
 
-/// Bits of an entry's name that say which place it has.
-const PLACE_BITS: u32 = 21;
-const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
-/// The next bit, which is set while the place is taken. The bits above count its reuses, so that adding this one
-/// turns the name of a free place into that of its next entry, and the name of an entry into that of its place
-/// when it is free again.
-const TAKEN: u32 = 1 << PLACE_BITS;
-
-/// The most entries an SRQ's ledger can have; above both drivers' limits (rxe 2^20, siw 327680).
-pub(crate) const MAX_DEPTH: u32 = 1 << PLACE_BITS;
+/// The most receives an SRQ's ledger can have; above both drivers' limits (rxe 2^20, siw 327680).
+pub(crate) const MAX_DEPTH: u32 = 1 << 30;
 
 /// Whether sequence number `a` is before `b`.
 pub(crate) fn is_before(a: u32, b: u32) -> bool {
     a != b && b.wrapping_sub(a) < 1 << 31
 }
 
+/// An outstanding receive, or room for one.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
-    /// The caller's `wr_id` while taken, the next free place otherwise.
-    content: u64,
-    /// The entry's while taken; see [`TAKEN`].
-    name: u32,
-    /// Which of all that were ever posted it is, while taken.
-    sequence: u32,
+    /// The caller's.
+    wr_id: u64,
+    /// The receive's, or [`FREE`].
+    cookie: u64,
 }
 
+/// Of a place that is free: no receive has it, and a CQE that has it leads to [nobody's](NOBODYS) place.
+const FREE: u64 = VOID;
+
+/// Of the first place, which is never free: no CQE that leads to it has this one, which leads to the last.
+const NOBODYS: u64 = u64::MAX;
+
 impl Place {
-    /// Whether it is that of entry `name`, and taken.
-    #[inline(always)]
-    fn has(&self, name: u32) -> bool {
-        self.name == name && name & TAKEN != 0
+    fn is_free(&self) -> bool {
+        self.cookie == FREE
     }
+}
 
-    /// The name of the next entry in it, which is free.
-    #[inline(always)]
-    fn next_name(&self) -> u32 {
-        self.name.wrapping_add(TAKEN)
+/// Free places, twice as many as `depth` or more, and the mask for their index.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EINVAL` if `depth` is above [`MAX_DEPTH`].
+fn places(depth: u32) -> Result<(Box<[Place]>, u32)> {
+    if depth > MAX_DEPTH {
+        return Err(Errno::EINVAL);
     }
+    let (mut places, mask) = entries::<Place>(depth.max(1).wrapping_mul(2))?;
+    if let [nobodys, ..] = &mut *places {
+        nobodys.cookie = NOBODYS;
+    }
+    Ok((places, mask))
+}
 
-    /// Has an entry in it; the next free place.
-    #[inline(always)]
-    fn take(&mut self, sequence: u32, wr_id: u64) -> u32 {
-        let [a, b, c, d, ..] = self.content.to_le_bytes();
-        *self = Self {
-            content: wr_id,
-            name: self.next_name(),
-            sequence,
-        };
-        u32::from_le_bytes([a, b, c, d])
+/// Outstanding receives of an SRQ, which complete in any order.
+///
+/// An entry's name is a number that counts up with each post, and says where its place is. Where an older
+/// receive still has that place, the number is passed over. So of two receives the one that was posted later has the
+/// higher one (its *sequence number*), and none has that of another before 2^32 are used.
+///
+/// # Invariants
+///
+/// There are `mask + 1` places, a power of two and at least twice `depth`, of which `outstanding` are taken, no more
+/// than the largest `depth` there was. Each of these has the place that the entry of its cookie says.
+#[derive(Debug)]
+pub(crate) struct SharedLedger {
+    places: Box<[Place]>,
+    mask: u32,
+    depth: u32,
+    outstanding: u32,
+    /// The name of the next receive, if its place is free.
+    next: u32,
+}
+
+/// An outstanding receive of an SRQ that the kernel has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) cookie: u64,
+}
+
+impl Taken {
+    /// Which of all that were ever posted it is.
+    pub(crate) fn sequence(self) -> u32 {
+        Cookie::entry(self.cookie)
     }
 }
 
 /// The free place that the next receive gets.
 #[derive(Debug)]
 pub(crate) struct FreePlace<'l> {
-    name: u32,
+    cookie: u64,
     place: &'l mut Place,
-    first_free: &'l mut u32,
-    posted: &'l mut u32,
+    next: &'l mut u32,
     outstanding: &'l mut u32,
 }
 
 impl FreeRecv for FreePlace<'_> {
     #[inline(always)]
-    fn name(&self) -> u32 {
-        self.name
+    fn cookie(&self) -> u64 {
+        self.cookie
     }
 
     #[inline(always)]
     fn enter(self, wr_id: u64) {
-        *self.first_free = self.place.take(*self.posted, wr_id);
-        *self.posted = self.posted.wrapping_add(1);
+        let cookie = self.cookie;
+        *self.place = Place { wr_id, cookie };
+        *self.next = self.next.wrapping_add(1);
         *self.outstanding = self.outstanding.wrapping_add(1);
     }
-}
-
-/// Free places, in a list from the first to beyond the last; at least `depth`.
-///
-/// # Errors
-///
-/// `ENOMEM`; `EINVAL` if `depth` is above [`MAX_DEPTH`].
-fn places(depth: u32) -> Result<Box<[Place]>> {
-    if depth > MAX_DEPTH {
-        return Err(Errno::EINVAL);
-    }
-    let (mut places, _) = entries::<Place>(depth)?;
-    for (at, place) in (0..).zip(&mut places) {
-        place.name = at;
-        place.content = u64::from(at).wrapping_add(1);
-    }
-    Ok(places)
-}
-
-/// Outstanding receives of an SRQ, which complete in any order.
-///
-/// An entry's name is its place and a count of how often that place was used, so that a CQE which
-/// comes twice is recognised.
-///
-/// # Invariants
-///
-/// There are no fewer places than `depth`, and those that are not taken are in a list from `first_free` on. It
-/// ends at a place that there is not.
-#[derive(Debug)]
-pub(crate) struct SharedLedger {
-    places: Box<[Place]>,
-    depth: u32,
-    outstanding: u32,
-    first_free: u32,
-    /// How many were ever posted; wraps.
-    posted: u32,
-}
-
-/// An outstanding receive of an SRQ that the kernel has taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub(crate) name: u32,
-    /// Which of all that were ever posted it is.
-    pub(crate) sequence: u32,
 }
 
 impl SharedLedger {
@@ -132,13 +115,21 @@ impl SharedLedger {
     ///
     /// `ENOMEM`; `EINVAL` if `depth` is above [`MAX_DEPTH`].
     pub(crate) fn new(depth: u32) -> Result<Self> {
+        let (places, mask) = places(depth)?;
         Ok(Self {
-            places: places(depth)?,
+            places,
+            mask,
             depth,
             outstanding: 0,
-            first_free: 0,
-            posted: 0,
+            next: 0,
         })
+    }
+
+    /// As [`new`](Self::new), when names up to this one have been used.
+    #[cfg(test)]
+    pub(super) fn with_next(depth: u32, next: u32) -> Result<Self> {
+        let new = Self::new(depth)?;
+        Ok(Self { next, ..new })
     }
 
     /// Changes how many receives may be outstanding; those that are keep their names.
@@ -147,13 +138,17 @@ impl SharedLedger {
     ///
     /// As [`new`](Self::new); the ledger is then unchanged.
     pub(crate) fn resize(&mut self, depth: u32) -> Result<()> {
-        if Self::index(depth) > self.places.len() {
-            let mut places = places(depth)?;
-            // The list of the free ones ended where the new ones begin: it goes on there.
-            for (new, old) in places.iter_mut().zip(&self.places) {
-                *new = *old;
+        let more = places(depth)?;
+        if more.1 > self.mask {
+            let (mut places, mask) = more;
+            // No two that were apart come together: what tells them apart are bits of a mask that grows.
+            for taken in self.taken() {
+                if let Some(place) = places.get_mut(index(Cookie::entry(taken.cookie), mask)) {
+                    *place = *taken;
+                }
             }
             self.places = places;
+            self.mask = mask;
         }
         self.depth = depth;
         Ok(())
@@ -164,92 +159,105 @@ impl SharedLedger {
         self.depth = 0;
     }
 
-    /// Retires entry `name` for its CQE; `None` if it is not outstanding.
+    /// Retires the receive of this cookie for its CQE; its `wr_id`, or `None` if it is not outstanding.
     #[inline(always)]
-    pub(crate) fn complete(&mut self, name: u32) -> Option<u64> {
-        let at = name & PLACE_MASK;
-        let place = self.places.get_mut(Self::index(at))?;
-        if !place.has(name) {
+    pub(crate) fn complete(&mut self, cookie: u64) -> Option<u64> {
+        let at = index(Cookie::entry(cookie), self.mask);
+        let place = self.places.get_mut(at)?;
+        if place.cookie != cookie {
             return None;
         }
-        let wr_id = place.content;
-        place.content = u64::from(self.first_free);
-        place.name = name.wrapping_add(TAKEN);
-        self.first_free = at;
+        place.cookie = FREE;
         self.outstanding = self.outstanding.wrapping_sub(1);
-        Some(wr_id)
+        Some(place.wr_id)
     }
 
-    /// The sequence number of an outstanding receive.
-    pub(crate) fn sequence(&self, name: u32) -> Option<u32> {
-        let place = self.places.get(Self::index(name & PLACE_MASK))?;
-        place.has(name).then_some(place.sequence)
+    /// Whether the receive of this cookie is outstanding.
+    pub(crate) fn has(&self, cookie: u64) -> bool {
+        let at = index(Cookie::entry(cookie), self.mask);
+        self.places.get(at).is_some_and(|it| it.cookie == cookie)
     }
 
-    /// The sequence number that the next receive will have when the last `untaken` are not counted:
-    /// that of the first which the kernel has not taken.
+    /// Where the receives are.
+    fn taken(&self) -> impl Iterator<Item = &Place> {
+        // The first place is nobody's.
+        self.places.iter().skip(1).filter(|it| !it.is_free())
+    }
+
+    /// The sequence number of the first of the last `untaken` receives, which the kernel has not taken; that of the
+    /// next one if there are none.
     pub(crate) fn first_untaken(&self, untaken: u32) -> u32 {
-        self.posted.wrapping_sub(untaken)
+        let mut first = self.next;
+        let mut left = untaken;
+        // They are outstanding, and so no further back: on the way to another round, the place of the first would have
+        // been passed over with less than `depth` others, where as many again are free.
+        for _ in 0..self.places.len() {
+            if left == 0 {
+                break;
+            }
+            first = first.wrapping_sub(1);
+            let is_one = (self.places.get(index(first, self.mask)))
+                .is_some_and(|it| !it.is_free() && Cookie::entry(it.cookie) == first);
+            left = left.wrapping_sub(u32::from(is_one));
+        }
+        first
     }
 
     /// The outstanding receives that came before sequence number `end`, oldest first.
     pub(crate) fn taken_before(&self, end: u32) -> Vec<Taken> {
         let mut taken: Vec<_> = self
-            .places
-            .iter()
-            .filter(|place| place.name & TAKEN != 0)
+            .taken()
             .map(|place| Taken {
-                name: place.name,
-                sequence: place.sequence,
+                cookie: place.cookie,
             })
-            .filter(|taken| is_before(taken.sequence, end))
+            .filter(|taken| is_before(taken.sequence(), end))
             .collect();
-        taken.sort_unstable_by_key(|taken| std::cmp::Reverse(end.wrapping_sub(taken.sequence)));
+        taken.sort_unstable_by_key(|taken| std::cmp::Reverse(end.wrapping_sub(taken.sequence())));
         taken
     }
+}
 
-    fn index(place: u32) -> usize {
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        place as usize
-    }
+/// Which place an entry has.
+fn index(name: u32, mask: u32) -> usize {
+    // CAST: u32 fits usize on every target that libibverbs supports.
+    (name & mask) as usize
 }
 
 impl Receives for SharedLedger {
     #[inline(always)]
-    fn fill(&mut self, mut accept: impl FnMut(u32) -> Option<u64>) -> u32 {
-        let first = self.posted;
-        let (mut first_free, mut posted) = (self.first_free, first);
-        let mut room = self.depth.saturating_sub(self.outstanding);
-        while room > 0
-            && let Some(place) = self.places.get_mut(Self::index(first_free))
+    fn fill(&mut self, cookies: CookieBase, mut accept: impl FnMut(u64) -> Option<u64>) -> u32 {
+        let room = self.depth.saturating_sub(self.outstanding);
+        let (mut left, mut name) = (room, self.next);
+        while left > 0
+            && let Some(place) = self.places.get_mut(index(name, self.mask))
         {
-            let Some(wr_id) = accept(place.next_name()) else {
-                break;
-            };
-            first_free = place.take(posted, wr_id);
-            posted = posted.wrapping_add(1);
-            room = room.wrapping_sub(1);
+            if place.is_free() {
+                let cookie = cookies.with(name);
+                let Some(wr_id) = accept(cookie) else { break };
+                *place = Place { wr_id, cookie };
+                left = left.wrapping_sub(1);
+            }
+            name = name.wrapping_add(1);
         }
-        self.first_free = first_free;
-        self.posted = posted;
-        let count = posted.wrapping_sub(first);
+        self.next = name;
+        let count = room.wrapping_sub(left);
         self.outstanding = self.outstanding.wrapping_add(count);
         count
     }
 
     type Free<'l> = FreePlace<'l>;
 
+    /// Where an older receive has the place of the next one, it takes a [list](Self::fill) of one.
     #[inline(always)]
-    fn free(&mut self) -> Option<FreePlace<'_>> {
+    fn free(&mut self, cookies: CookieBase) -> Option<FreePlace<'_>> {
         if self.outstanding >= self.depth {
             return None;
         }
-        let place = self.places.get_mut(Self::index(self.first_free))?;
-        Some(FreePlace {
-            name: place.next_name(),
+        let place = self.places.get_mut(index(self.next, self.mask))?;
+        place.is_free().then_some(FreePlace {
+            cookie: cookies.with(self.next),
             place,
-            first_free: &mut self.first_free,
-            posted: &mut self.posted,
+            next: &mut self.next,
             outstanding: &mut self.outstanding,
         })
     }

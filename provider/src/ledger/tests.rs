@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use rdma_core_sys::{IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR};
 
 use super::*;
+use crate::cookie::{Cookie, OwnerId, Queue};
 
 const DEPTH: u32 = 8;
 
@@ -275,39 +276,81 @@ proptest! {
         prop_assert_eq!(app.delivered, expected);
     }
 
-    /// Receives of an SRQ complete in any order, each once, under the `wr_id` it was posted with.
+    /// Receives of an SRQ are taken in order and complete in any order, each once, under the `wr_id` it was posted
+    /// with; it can be told which are taken.
     #[test]
     fn shared_receives_complete_once_in_any_order(
-        steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..300),
+        next: u32,
+        steps in prop::collection::vec(shared_step(), 1..300),
     ) {
-        let mut ledger = SharedLedger::new(DEPTH).unwrap();
-        let (mut outstanding, mut gone) = (Vec::new(), Vec::new());
-        for (wr_id, (post, pick)) in (0_u64..).zip(steps) {
-            if post {
-                let is_full = outstanding.len() == DEPTH as usize;
-                let name = push(&mut ledger, wr_id);
-                prop_assert_eq!(name.is_none(), is_full);
-                outstanding.extend(name.map(|name| (name, wr_id)));
-            } else if !outstanding.is_empty() {
-                let (name, wr_id) = outstanding.swap_remove(pick.index(outstanding.len()));
-                prop_assert_eq!(ledger.complete(name), Some(wr_id));
-                gone.push(name);
-            }
-            for name in &gone {
-                if !outstanding.iter().any(|(other, _)| other == name) {
-                    prop_assert_eq!(ledger.complete(*name), None);
+        let mut ledger = SharedLedger::with_next(DEPTH, next).unwrap();
+        let mut depth = DEPTH as usize;
+        let (mut untaken, mut taken, mut gone) = (VecDeque::new(), Vec::new(), Vec::new());
+        for (wr_id, step) in (0_u64..).zip(steps) {
+            match step {
+                SharedStep::Post => {
+                    let is_full = untaken.len() + taken.len() >= depth;
+                    let cookie = push(&mut ledger, wr_id);
+                    prop_assert_eq!(cookie.is_none(), is_full);
+                    untaken.extend(cookie.map(|cookie| (cookie, wr_id)));
+                }
+                SharedStep::Take => taken.extend(untaken.pop_front()),
+                SharedStep::Complete(_) if taken.is_empty() => {}
+                SharedStep::Complete(pick) => {
+                    let (cookie, wr_id) = taken.remove(pick.index(taken.len()));
+                    prop_assert!(ledger.has(cookie));
+                    prop_assert_eq!(ledger.complete(cookie), Some(wr_id));
+                    gone.push(cookie);
+                }
+                SharedStep::Resize(to) => {
+                    depth = to as usize;
+                    ledger.resize(to).unwrap();
                 }
             }
+            for cookie in &gone {
+                prop_assert!(!ledger.has(*cookie));
+                prop_assert_eq!(ledger.complete(*cookie), None);
+            }
+            let first_untaken = ledger.first_untaken(untaken.len().try_into().unwrap());
+            if let Some((cookie, _)) = untaken.front() {
+                prop_assert_eq!(Cookie::entry(*cookie), first_untaken);
+            }
+            let known: Vec<_> = ledger.taken_before(first_untaken);
+            prop_assert!(known.iter().map(|it| it.cookie).eq(taken.iter().map(|(cookie, _)| *cookie)));
         }
     }
 }
 
-/// Enters one receive, if there is room; its name.
-fn push(ledger: &mut impl Receives, wr_id: u64) -> Option<u32> {
+#[derive(Debug, Clone, Copy)]
+enum SharedStep {
+    Post,
+    /// The kernel takes the oldest for a message.
+    Take,
+    /// One that was taken completes.
+    Complete(prop::sample::Index),
+    Resize(u32),
+}
+
+fn shared_step() -> impl Strategy<Value = SharedStep> {
+    prop_oneof![
+        6 => Just(SharedStep::Post),
+        5 => Just(SharedStep::Take),
+        4 => any::<prop::sample::Index>().prop_map(SharedStep::Complete),
+        1 => (1..3 * DEPTH).prop_map(SharedStep::Resize),
+    ]
+}
+
+/// The cookies of an SRQ.
+fn cookies() -> CookieBase {
+    CookieBase::new(Queue::Shared, OwnerId::new(7, 0).unwrap())
+}
+
+/// Enters one receive, if there is room; its cookie.
+fn push(ledger: &mut impl Receives, wr_id: u64) -> Option<u64> {
     let mut entered = None;
-    let count = ledger.fill(|name| {
+    let count = ledger.fill(cookies(), |cookie| {
         entered.is_none().then(|| {
-            entered = Some(name);
+            entered = Some(cookie);
             wr_id
         })
     });
@@ -358,20 +401,20 @@ fn receives_of_a_dead_queue_follow_the_kernels() {
 #[test]
 fn a_shared_ledger_grows_and_shrinks_with_its_entries() {
     let mut ledger = SharedLedger::new(2).unwrap();
-    let mut names = Vec::new();
+    let mut cookies = Vec::new();
     for wr_id in 0..2 {
-        names.push(push(&mut ledger, wr_id).unwrap());
+        cookies.push(push(&mut ledger, wr_id).unwrap());
     }
     assert_eq!(push(&mut ledger, 2), None);
     ledger.resize(5).unwrap();
     for wr_id in 2..5 {
-        names.push(push(&mut ledger, wr_id).unwrap());
+        cookies.push(push(&mut ledger, wr_id).unwrap());
     }
     assert_eq!(push(&mut ledger, 5), None);
     ledger.resize(1).unwrap();
-    for (wr_id, name) in (0..).zip(names) {
+    for (wr_id, cookie) in (0..).zip(cookies) {
         assert_eq!(push(&mut ledger, 5), None);
-        assert_eq!(ledger.complete(name), Some(wr_id));
+        assert_eq!(ledger.complete(cookie), Some(wr_id));
     }
     assert!(push(&mut ledger, 5).is_some());
     ledger.close();
@@ -383,11 +426,15 @@ fn a_shared_ledger_grows_and_shrinks_with_its_entries() {
 #[test]
 fn a_receive_that_was_never_posted_does_not_complete() {
     let mut ledger = SharedLedger::new(2).unwrap();
-    let name = push(&mut ledger, 7).unwrap();
-    for corrupt in (0..u32::MAX).step_by(997).filter(|other| *other != name) {
-        assert_eq!(ledger.complete(corrupt), None);
-        assert_eq!(ledger.sequence(corrupt), None);
+    let posted = push(&mut ledger, 7).unwrap();
+    let corrupt = (0..u32::MAX).step_by(997).flat_map(|entry| {
+        let entry = u64::from(entry);
+        [entry, cookies().with(0) | entry, u64::MAX ^ entry]
+    });
+    for cookie in corrupt.filter(|it| *it != posted) {
+        assert!(!ledger.has(cookie));
+        assert_eq!(ledger.complete(cookie), None);
     }
-    assert_eq!(ledger.complete(name), Some(7));
-    assert!((0..4).all(|place| ledger.complete(place).is_none()));
+    assert_eq!(ledger.complete(posted), Some(7));
+    assert!((0..4).all(|entry| ledger.complete(cookies().with(entry)).is_none()));
 }

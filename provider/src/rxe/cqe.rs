@@ -12,7 +12,7 @@ use rdma_core_sys::{
     ibv_wc_opcode, ibv_wc_status,
 };
 
-use crate::cookie::{Cookie, VOID};
+use crate::cookie::VOID;
 use crate::driver::{CompletionRing, EACH, Front, Sight, Unread};
 use crate::errno::Result;
 use crate::ring::index::{IndexRing, Reader, Slot};
@@ -211,18 +211,16 @@ impl CompletionRing for Completions {
     #[inline(always)]
     fn take_each(
         &mut self,
-        first: u64,
-        mut complete: impl FnMut(u32) -> Option<u64>,
+        mut complete: impl FnMut(u64) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
-        let key = Cookie::key(first);
         self.take_while(&EACH, wcs, |slot, (), wc| {
             let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
-            let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
-            if status != IBV_WC_SUCCESS || Cookie::key(cookie) != key {
+            if status != IBV_WC_SUCCESS {
                 return None;
             }
-            to_wc(slot, complete(Cookie::entry(cookie))?, wc);
+            let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
+            to_wc(slot, complete(cookie)?, wc);
             Some(())
         })
     }

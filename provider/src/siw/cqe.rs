@@ -14,7 +14,7 @@ use rdma_core_sys::{
     ibv_wc_opcode, ibv_wc_status,
 };
 
-use crate::cookie::{Cookie, VOID};
+use crate::cookie::VOID;
 use crate::driver::{CompletionRing, EACH, Front, Sight, Unread};
 use crate::errno::Result;
 use crate::ledger::small;
@@ -144,17 +144,14 @@ impl CompletionRing for Completions {
     #[inline(always)]
     fn take_each(
         &mut self,
-        first: u64,
-        mut complete: impl FnMut(u32) -> Option<u64>,
+        mut complete: impl FnMut(u64) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
-        let key = Cookie::key(first);
         self.take_while(&EACH, wcs, |cqe, (), wc| {
-            let cookie = id(cqe);
-            if status_of(cqe) != status::SUCCESS || Cookie::key(cookie) != key {
+            if status_of(cqe) != status::SUCCESS {
                 return None;
             }
-            let wr_id = complete(Cookie::entry(cookie))?;
+            let wr_id = complete(id(cqe))?;
             write_wc(cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe), wc);
             Some(())
         })
