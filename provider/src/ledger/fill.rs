@@ -2,27 +2,22 @@
 
 //! How accepted work requests get into a ledger: one list at a time.
 
-/// Fills free entries in turn, those from `tail` to `end` of `mask + 1`, a power of two: `accept` is told the name
-/// of each, and answers with what is to be remembered in it, or that there is nothing more. The name behind the last
-/// one filled.
+use super::entries::Entries;
+
+/// Fills free entries in turn, those from `tail` to `end`: `accept` is told the name of each, and answers with what is to
+/// be remembered in it, or that there is nothing more. The name behind the last one filled.
 ///
 /// What is the same for all of a list is asked for once, and only `tail` changes.
 #[inline(always)]
-#[expect(
-    clippy::indexing_slicing,
-    reason = "masked: there are mask + 1 entries"
-)]
 pub(super) fn fill<E, P: EnteredAs<E>>(
-    entries: &mut [E],
-    mask: u32,
+    entries: &mut Entries<E>,
     mut tail: u32,
     end: u32,
     mut accept: impl FnMut(u32) -> Option<P>,
 ) -> u32 {
     while tail != end {
         let Some(accepted) = accept(tail) else { break };
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        accepted.enter(&mut entries[(tail & mask) as usize]);
+        accepted.enter(entries.get_mut(tail));
         tail = tail.wrapping_add(1);
     }
     tail
@@ -43,13 +38,12 @@ pub(crate) struct Free<'l, E> {
 }
 
 impl<'l, E> Free<'l, E> {
-    /// The one of name `tail`, among `mask + 1`.
+    /// The one of name `tail`.
     #[inline(always)]
-    pub(super) fn at(entries: &'l mut [E], mask: u32, tail: &'l mut u32) -> Option<Self> {
+    pub(super) fn at(entries: &'l mut Entries<E>, tail: &'l mut u32) -> Self {
         let name = *tail;
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        let entry = entries.get_mut((name & mask) as usize)?;
-        Some(Self { name, entry, tail })
+        let entry = entries.get_mut(name);
+        Self { name, entry, tail }
     }
 
     #[inline(always)]

@@ -5,12 +5,13 @@
 //!
 //! The mapped ring is the wire to the kernel; the ledger beside it is what the library knows: the
 //! caller's `wr_id`, the opcode, whether success is to be reported. Plain data: no atomics, no
-//! unsafe code, no system calls. Each ledger lives under the lock of its queue.
+//! system calls, no unsafe code but that of `entries.rs`. Each ledger lives under the lock of its queue.
 //!
 //! * [`SendLedger`]: entries leave in posting order, whatever order the kernel's CQEs have.
 //! * [`RecvLedger`]: the kernel completes the receives of one QP in order.
 //! * [`SharedLedger`]: the entries of an SRQ leave in any order, as several QPs take them.
 
+mod entries;
 mod entry;
 mod fill;
 mod recv;
@@ -25,7 +26,6 @@ pub(crate) use send::{CqeOrder, Progress, SendLedger};
 pub(crate) use shared::{SharedLedger, Taken, is_before};
 
 use crate::cookie::CookieBase;
-use crate::errno::{Errno, Result};
 
 /// What posting to a receive queue asks of its ledger.
 pub(crate) trait Receives {
@@ -49,21 +49,4 @@ pub(crate) trait FreeRecv {
 
     /// Enters a receive.
     fn enter(self, wr_id: u64);
-}
-
-/// A zeroed slice whose length is `depth` rounded up to a power of two, and the index mask for it.
-///
-/// # Errors
-///
-/// `ENOMEM` if the memory cannot be had, `EINVAL` if no power of two is large enough.
-fn entries<E: Clone + Default>(depth: u32) -> Result<(Box<[E]>, u32)> {
-    let len = depth
-        .max(1)
-        .checked_next_power_of_two()
-        .ok_or(Errno::EINVAL)?;
-    let count = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
-    let mut entries = Vec::new();
-    entries.try_reserve_exact(count)?;
-    entries.resize(count, E::default());
-    Ok((entries.into_boxed_slice(), len.wrapping_sub(1)))
 }

@@ -2,8 +2,9 @@
 
 //! The ledger of a QP's own receive queue.
 
+use super::entries::Entries;
 use super::fill::{EnteredAs, Free, fill};
-use super::{FreeRecv, Receives, entries};
+use super::{FreeRecv, Receives};
 use crate::cookie::CookieBase;
 use crate::errno::Result;
 
@@ -16,8 +17,7 @@ use crate::errno::Result;
 /// the library those from there on. While the queue lives, `end` has no meaning.
 #[derive(Debug)]
 pub(crate) struct RecvLedger {
-    wr_ids: Box<[u64]>,
-    mask: u32,
+    wr_ids: Entries<u64>,
     depth: u32,
     head: u32,
     tail: u32,
@@ -39,10 +39,6 @@ pub(crate) enum Received {
     Stale,
 }
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "masked: there are mask + 1 entries"
-)]
 impl RecvLedger {
     /// An empty ledger for at most `depth` outstanding receives.
     ///
@@ -50,10 +46,8 @@ impl RecvLedger {
     ///
     /// `ENOMEM`; `EINVAL` if `depth` is above 2^31.
     pub(crate) fn new(depth: u32) -> Result<Self> {
-        let (wr_ids, mask) = entries(depth)?;
         Ok(Self {
-            wr_ids,
-            mask,
+            wr_ids: Entries::new(depth)?,
             depth,
             head: 0,
             tail: 0,
@@ -140,11 +134,7 @@ impl RecvLedger {
     /// The `wr_id`s of those before `end`, as far as they stand one behind the other.
     #[inline(always)]
     fn run_of_head(&self, end: u32) -> &[u64] {
-        let from = self.index(self.head);
-        let all = self.wr_ids.get(from..).unwrap_or_default();
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        let count = end.wrapping_sub(self.head) as usize;
-        all.get(..count).unwrap_or(all)
+        self.wr_ids.run(self.head, end.wrapping_sub(self.head))
     }
 
     /// Notes the kernel's CQE for the success of entry `name`, if it is the next of a living queue, and retires
@@ -154,9 +144,8 @@ impl RecvLedger {
         if self.closed || self.dropped > 0 || self.head != name || self.tail == name {
             return None;
         }
-        let wr_id = *self.wr_ids.get(self.index(name))?;
         self.head = name.wrapping_add(1);
-        Some(wr_id)
+        Some(*self.wr_ids.get(name))
     }
 
     /// Notes the kernel's CQEs for the first `count` that [`due_from`](Self::due_from) or
@@ -178,7 +167,7 @@ impl RecvLedger {
             self.dropped = ahead;
             return Received::Early;
         }
-        let wr_id = self.wr_ids[self.index(name)];
+        let wr_id = *self.wr_ids.get(name);
         self.advance();
         Received::Due(wr_id)
     }
@@ -188,7 +177,7 @@ impl RecvLedger {
         if !self.has_flushed() {
             return None;
         }
-        let wr_id = self.wr_ids[self.index(self.head)];
+        let wr_id = *self.wr_ids.get(self.head);
         self.advance();
         Some(wr_id)
     }
@@ -206,11 +195,6 @@ impl RecvLedger {
         }
         self.head = next;
     }
-
-    fn index(&self, name: u32) -> usize {
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        (name & self.mask) as usize
-    }
 }
 
 impl Receives for RecvLedger {
@@ -219,7 +203,7 @@ impl Receives for RecvLedger {
         let first = self.tail;
         let end = self.head.wrapping_add(self.depth);
         let accept = |name| accept(cookies.with(name));
-        self.tail = fill(&mut self.wr_ids, self.mask, first, end, accept);
+        self.tail = fill(&mut self.wr_ids, first, end, accept);
         self.tail.wrapping_sub(first)
     }
 
@@ -230,7 +214,7 @@ impl Receives for RecvLedger {
         if self.tail.wrapping_sub(self.head) >= self.depth {
             return None;
         }
-        let free = Free::at(&mut self.wr_ids, self.mask, &mut self.tail)?;
+        let free = Free::at(&mut self.wr_ids, &mut self.tail);
         Some(FreeOwn {
             cookie: cookies.with(free.name()),
             free,

@@ -2,7 +2,7 @@
 
 //! The ledger of a send queue.
 
-use super::entries;
+use super::entries::Entries;
 use super::entry::{Entry, Outcome, Posted, Sent, Stage};
 use super::fill::{Free, fill};
 use crate::errno::Result;
@@ -46,8 +46,7 @@ enum Life {
 /// succeed.
 #[derive(Debug)]
 pub(crate) struct SendLedger {
-    entries: Box<[Entry]>,
-    mask: u32,
+    entries: Entries<Entry>,
     depth: u32,
     head: u32,
     tail: u32,
@@ -66,10 +65,8 @@ impl SendLedger {
     ///
     /// `ENOMEM`; `EINVAL` if `depth` is above 2^31.
     pub(crate) fn new(depth: u32, order: CqeOrder) -> Result<Self> {
-        let (entries, mask) = entries(depth)?;
         Ok(Self {
-            entries,
-            mask,
+            entries: Entries::new(depth)?,
             depth,
             head: 0,
             tail: 0,
@@ -105,7 +102,7 @@ impl SendLedger {
     #[inline(always)]
     pub(crate) fn fill(&mut self, accept: impl FnMut(u32) -> Option<Posted>) {
         let end = self.head.wrapping_add(self.depth);
-        self.tail = fill(&mut self.entries, self.mask, self.tail, end, accept);
+        self.tail = fill(&mut self.entries, self.tail, end, accept);
     }
 
     /// The free entry that the next send gets, if there is room.
@@ -114,7 +111,7 @@ impl SendLedger {
         if !self.has_room_for(self.tail) {
             return None;
         }
-        Free::at(&mut self.entries, self.mask, &mut self.tail)
+        Some(Free::at(&mut self.entries, &mut self.tail))
     }
 
     /// Takes back `name` and everything after it: they were never accepted.
@@ -273,10 +270,7 @@ impl SendLedger {
     /// The outstanding entries from the first on, as far as they stand one behind the other.
     #[inline(always)]
     fn run_of_head(&self) -> &[Entry] {
-        let from = self.index(self.head);
-        let all = self.entries.get(from..).unwrap_or_default();
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        all.get(..self.outstanding() as usize).unwrap_or(all)
+        self.entries.run(self.head, self.outstanding())
     }
 
     /// Notes the kernel's CQE for the success of entry `name`, if it tells nothing but that, as in
@@ -286,7 +280,7 @@ impl SendLedger {
         if self.held > 0 || self.head != name || self.tail == name {
             return None;
         }
-        let wr_id = self.entries.get(self.index(name))?.due_wr_id()?;
+        let wr_id = self.entries.get(name).due_wr_id()?;
         self.head = name.wrapping_add(1);
         self.proven = name;
         Some(wr_id)
@@ -423,25 +417,11 @@ impl SendLedger {
         })
     }
 
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "masked: there are mask + 1 entries"
-    )]
     fn entry(&self, name: u32) -> &Entry {
-        &self.entries[self.index(name)]
+        self.entries.get(name)
     }
 
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "masked: there are mask + 1 entries"
-    )]
     fn entry_mut(&mut self, name: u32) -> &mut Entry {
-        let index = self.index(name);
-        &mut self.entries[index]
-    }
-
-    fn index(&self, name: u32) -> usize {
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        (name & self.mask) as usize
+        self.entries.get_mut(name)
     }
 }

@@ -2,7 +2,8 @@
 
 //! The ledger of an SRQ.
 
-use super::{FreeRecv, Receives, entries};
+use super::entries::Entries;
+use super::{FreeRecv, Receives};
 use crate::cookie::{Cookie, CookieBase, VOID};
 use crate::errno::{Errno, Result};
 
@@ -35,20 +36,18 @@ impl Place {
     }
 }
 
-/// Free places, twice as many as `depth` or more, and the mask for their index.
+/// Free places, twice as many as `depth` or more.
 ///
 /// # Errors
 ///
 /// `ENOMEM`; `EINVAL` if `depth` is above [`MAX_DEPTH`].
-fn places(depth: u32) -> Result<(Box<[Place]>, u32)> {
+fn places(depth: u32) -> Result<Entries<Place>> {
     if depth > MAX_DEPTH {
         return Err(Errno::EINVAL);
     }
-    let (mut places, mask) = entries::<Place>(depth.max(1).wrapping_mul(2))?;
-    if let [nobodys, ..] = &mut *places {
-        nobodys.cookie = NOBODYS;
-    }
-    Ok((places, mask))
+    let mut places = Entries::<Place>::new(depth.max(1).wrapping_mul(2))?;
+    places.get_mut(0).cookie = NOBODYS;
+    Ok(places)
 }
 
 /// Outstanding receives of an SRQ, which complete in any order.
@@ -59,12 +58,11 @@ fn places(depth: u32) -> Result<(Box<[Place]>, u32)> {
 ///
 /// # Invariants
 ///
-/// There are `mask + 1` places, a power of two and at least twice `depth`, of which `outstanding` are taken, no more
-/// than the largest `depth` there was. Each of these has the place that the entry of its cookie says.
+/// There are at least twice as many places as `depth`, of which `outstanding` are taken, no more than the largest `depth`
+/// there was. Each of these has the place that the entry of its cookie says.
 #[derive(Debug)]
 pub(crate) struct SharedLedger {
-    places: Box<[Place]>,
-    mask: u32,
+    places: Entries<Place>,
     depth: u32,
     outstanding: u32,
     /// The name of the next receive, if its place is free.
@@ -115,10 +113,8 @@ impl SharedLedger {
     ///
     /// `ENOMEM`; `EINVAL` if `depth` is above [`MAX_DEPTH`].
     pub(crate) fn new(depth: u32) -> Result<Self> {
-        let (places, mask) = places(depth)?;
         Ok(Self {
-            places,
-            mask,
+            places: places(depth)?,
             depth,
             outstanding: 0,
             next: 0,
@@ -138,17 +134,13 @@ impl SharedLedger {
     ///
     /// As [`new`](Self::new); the ledger is then unchanged.
     pub(crate) fn resize(&mut self, depth: u32) -> Result<()> {
-        let more = places(depth)?;
-        if more.1 > self.mask {
-            let (mut places, mask) = more;
-            // No two that were apart come together: what tells them apart are bits of a mask that grows.
+        let mut more = places(depth)?;
+        if more.count() > self.places.count() {
+            // No two that were apart come together: their names end in what they did, and more.
             for taken in self.taken() {
-                if let Some(place) = places.get_mut(index(Cookie::entry(taken.cookie), mask)) {
-                    *place = *taken;
-                }
+                *more.get_mut(Cookie::entry(taken.cookie)) = *taken;
             }
-            self.places = places;
-            self.mask = mask;
+            self.places = more;
         }
         self.depth = depth;
         Ok(())
@@ -162,8 +154,7 @@ impl SharedLedger {
     /// Retires the receive of this cookie for its CQE; its `wr_id`, or `None` if it is not outstanding.
     #[inline(always)]
     pub(crate) fn complete(&mut self, cookie: u64) -> Option<u64> {
-        let at = index(Cookie::entry(cookie), self.mask);
-        let place = self.places.get_mut(at)?;
+        let place = self.places.get_mut(Cookie::entry(cookie));
         if place.cookie != cookie {
             return None;
         }
@@ -174,14 +165,13 @@ impl SharedLedger {
 
     /// Whether the receive of this cookie is outstanding.
     pub(crate) fn has(&self, cookie: u64) -> bool {
-        let at = index(Cookie::entry(cookie), self.mask);
-        self.places.get(at).is_some_and(|it| it.cookie == cookie)
+        self.places.get(Cookie::entry(cookie)).cookie == cookie
     }
 
     /// Where the receives are.
     fn taken(&self) -> impl Iterator<Item = &Place> {
         // The first place is nobody's.
-        self.places.iter().skip(1).filter(|it| !it.is_free())
+        self.places.all().iter().skip(1).filter(|it| !it.is_free())
     }
 
     /// The sequence number of the first of the last `untaken` receives, which the kernel has not taken; that of the
@@ -191,13 +181,13 @@ impl SharedLedger {
         let mut left = untaken;
         // They are outstanding, and so no further back: on the way to another round, the place of the first would have
         // been passed over with less than `depth` others, where as many again are free.
-        for _ in 0..self.places.len() {
+        for _ in 0..self.places.count() {
             if left == 0 {
                 break;
             }
             first = first.wrapping_sub(1);
-            let is_one = (self.places.get(index(first, self.mask)))
-                .is_some_and(|it| !it.is_free() && Cookie::entry(it.cookie) == first);
+            let place = self.places.get(first);
+            let is_one = !place.is_free() && Cookie::entry(place.cookie) == first;
             left = left.wrapping_sub(u32::from(is_one));
         }
         first
@@ -217,20 +207,13 @@ impl SharedLedger {
     }
 }
 
-/// Which place an entry has.
-fn index(name: u32, mask: u32) -> usize {
-    // CAST: u32 fits usize on every target that libibverbs supports.
-    (name & mask) as usize
-}
-
 impl Receives for SharedLedger {
     #[inline(always)]
     fn fill(&mut self, cookies: CookieBase, mut accept: impl FnMut(u64) -> Option<u64>) -> u32 {
         let room = self.depth.saturating_sub(self.outstanding);
         let (mut left, mut name) = (room, self.next);
-        while left > 0
-            && let Some(place) = self.places.get_mut(index(name, self.mask))
-        {
+        while left > 0 {
+            let place = self.places.get_mut(name);
             if place.is_free() {
                 let cookie = cookies.with(name);
                 let Some(wr_id) = accept(cookie) else { break };
@@ -253,7 +236,7 @@ impl Receives for SharedLedger {
         if self.outstanding >= self.depth {
             return None;
         }
-        let place = self.places.get_mut(index(self.next, self.mask))?;
+        let place = self.places.get_mut(self.next);
         place.is_free().then_some(FreePlace {
             cookie: cookies.with(self.next),
             place,

@@ -11,6 +11,7 @@ use rdma_core_sys::{IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR};
 
 use super::*;
 use crate::cookie::{Cookie, OwnerId, Queue};
+use crate::errno::Errno;
 
 const DEPTH: u32 = 8;
 
