@@ -163,7 +163,7 @@ impl ReadAhead {
 
     /// Forgets those for which `is_its` holds, by a cookie of their queue and the QP's number. The CQ is locked.
     ///
-    /// The cookie is of entry 0, of which name no entry of an SRQ's is outstanding (`ledger/shared.rs: TAKEN`): theirs
+    /// The cookie is of entry 0, of which name no entry of an SRQ's is (`ledger/shared.rs: NOBODYS`): theirs
     /// have been retired.
     pub(crate) fn forget(&self, mut is_its: impl FnMut(u64, u32) -> bool) {
         let all = left::take_all(&self.left);

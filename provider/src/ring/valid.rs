@@ -40,18 +40,21 @@ const MARK: u16 = flags::COMPLETED;
 ///
 /// # Invariants
 ///
-/// `entries` points to `mask + 1` entries inside `map`, up to `end`; `mask + 1` is a power of two.
+/// `entries` points to `mask + 1` entries inside `map`, up to `end`; `mask + 1` is a power of two. `next` points to one of
+/// them.
 #[derive(Debug)]
 pub(crate) struct ValidRing<T> {
     entries: *mut u8,
     end: *mut u8,
     mask: u32,
+    /// Where [`open_next`](Self::open_next) begins.
+    next: *mut u8,
     /// Held for its memory.
     _map: Mapping,
     _entry: PhantomData<T>,
 }
 
-// SAFETY: `entries` leads into the mapping, which the ring owns and which is not tied to a thread.
+// SAFETY: the pointers lead into the mapping, which the ring owns and which is not tied to a thread.
 unsafe impl<T: Send> Send for ValidRing<T> {}
 
 impl<T> ValidRing<T> {
@@ -81,6 +84,7 @@ impl<T> ValidRing<T> {
             entries,
             end: entries.wrapping_add(bytes),
             mask: count.wrapping_sub(1),
+            next: entries,
             _map: map,
             _entry: PhantomData,
         })
@@ -116,6 +120,43 @@ impl<T> ValidRing<T> {
             at: first,
             ring: self,
         }
+    }
+
+    /// The entries behind those that were [left](OpenEntries::leave), which are not pending, to be written.
+    #[inline(always)]
+    pub(crate) fn open_next(&mut self) -> OpenEntries<'_, T> {
+        OpenEntries {
+            first: self.next,
+            at: self.next,
+            ring: self,
+        }
+    }
+
+    /// How many entries before the [next](Self::open_next) one the kernel has not yet taken.
+    #[inline(always)]
+    pub(crate) fn pending_before_next(&self) -> u32 {
+        let mut count = 0;
+        let mut at = self.next;
+        while count < self.capacity() {
+            at = self.before(at);
+            // SAFETY: an entry of the ring's.
+            if order::entry_flags(unsafe { open::flags_at(at) }) & flags::VALID == 0 {
+                break;
+            }
+            count = count.wrapping_add(1);
+        }
+        count
+    }
+
+    /// The entry before that one.
+    #[inline(always)]
+    fn before(&self, entry: *mut u8) -> *mut u8 {
+        let behind = if entry == self.entries {
+            self.end
+        } else {
+            entry
+        };
+        behind.wrapping_sub(size_of::<T>())
     }
 
     /// Puts a mark with `id` where `index` is; false if the kernel has not taken what was there.

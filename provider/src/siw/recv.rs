@@ -19,8 +19,6 @@ use crate::wr::{message_len, sges};
 #[derive(Debug)]
 pub(crate) struct Recvs {
     ring: ValidRing<Rqe>,
-    /// The RQE to be written next; free running.
-    next: u32,
     /// The id of the mark, which stands behind all that was published in an RQ. An SRQ is not flushed
     /// and has none.
     mark: Option<NonZeroU64>,
@@ -33,7 +31,6 @@ impl Recvs {
     pub(super) fn map(cmd_fd: RawFd, key: u64, count: u32, spare: u32) -> Result<Self> {
         Ok(Self {
             ring: ValidRing::map(cmd_fd, key, count)?,
-            next: 0,
             mark: None,
             spare,
         })
@@ -44,7 +41,6 @@ impl Recvs {
 #[derive(Debug)]
 pub(crate) struct Open<'r> {
     rqes: OpenEntries<'r, Rqe>,
-    next: &'r mut u32,
     /// See [`Recvs`].
     mark: &'r Option<NonZeroU64>,
 }
@@ -85,7 +81,7 @@ impl OpenRecvs for Open<'_> {
         if count == 0 {
             return true;
         }
-        *self.next = self.next.wrapping_add(count);
+        self.rqes.leave();
         let Some(mark) = *self.mark else {
             self.rqes.first().publish(0);
             return true;
@@ -124,15 +120,14 @@ impl RecvRing for Recvs {
     #[inline(always)]
     fn open(&mut self) -> Open<'_> {
         Open {
-            rqes: self.ring.open(self.next),
-            next: &mut self.next,
+            rqes: self.ring.open_next(),
             mark: &self.mark,
         }
     }
 
     fn mark(&mut self, id: u64) -> bool {
         self.mark = NonZeroU64::new(id);
-        self.ring.mark(self.next, id)
+        self.ring.open_next().entry().mark(id)
     }
 
     /// The flush has run through when the move to ERR returns.
@@ -141,15 +136,7 @@ impl RecvRing for Recvs {
     }
 
     fn untaken(&self) -> u32 {
-        let mut count = 0_u32;
-        while count < self.ring.capacity()
-            && self
-                .ring
-                .is_pending(self.next.wrapping_sub(count).wrapping_sub(1))
-        {
-            count = count.wrapping_add(1);
-        }
-        count
+        self.ring.pending_before_next()
     }
 }
 

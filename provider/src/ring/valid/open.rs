@@ -57,18 +57,18 @@ impl<T> OpenEntries<'_, T> {
         self.at == self.first
     }
 
+    /// Has those that are [opened next](ValidRing::open_next) begin behind these that were passed.
+    #[inline(always)]
+    pub(crate) fn leave(&mut self) {
+        self.ring.next = self.at;
+    }
+
     /// Whether the kernel is sure to see what was just published without being told: it is while
     /// the entry published before the first of these is pending.
     #[inline(always)]
     pub(crate) fn will_be_seen(&self) -> bool {
-        let behind = if self.first == self.ring.entries {
-            self.ring.end
-        } else {
-            self.first
-        };
-        let before = behind.wrapping_sub(size_of::<T>());
         // SAFETY: an entry of the ring's.
-        let flags = unsafe { flags_at(before) };
+        let flags = unsafe { flags_at(self.ring.before(self.first)) };
         order::older_entry_flags(flags) & flags::VALID != 0
     }
 }
