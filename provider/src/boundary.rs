@@ -59,7 +59,8 @@ pub(crate) struct Refused<W> {
     pub(crate) first: *mut W,
 }
 
-/// For a verb that posts a list: 0, or a positive errno with `*bad_wr` the first one not accepted.
+/// For a verb that posts a list: 0, or a positive errno with `*bad_wr`, if the caller has one, the first one not
+/// accepted.
 ///
 /// # Safety
 ///
@@ -70,9 +71,6 @@ pub(crate) unsafe fn post<W>(
     bad_wr: *mut *mut W,
     verb: impl FnOnce() -> std::result::Result<(), Refused<W>>,
 ) -> c_int {
-    if bad_wr.is_null() {
-        return Errno::EINVAL.get();
-    }
     let panicked = Refused {
         errno: Errno::EIO,
         first: list,
@@ -82,8 +80,10 @@ pub(crate) unsafe fn post<W>(
         Ok(Err(refused)) => refused,
         Err(_) => panicked,
     };
-    // SAFETY: not NULL, so the caller's promise holds.
-    unsafe { bad_wr.write(first) };
+    if !bad_wr.is_null() {
+        // SAFETY: not NULL, so the caller's promise holds.
+        unsafe { bad_wr.write(first) };
+    }
     errno.set();
     errno.get()
 }
@@ -139,10 +139,15 @@ mod tests {
     }
 
     #[test]
-    fn a_post_without_bad_wr_is_refused() {
+    fn a_post_needs_no_bad_wr() {
         let mut wr = 7_u32;
+        let first = &raw mut wr;
+        let errno = Errno::ENOMEM;
         // SAFETY: NULL is allowed.
-        let answer = unsafe { post(&raw mut wr, ptr::null_mut(), || Ok(())) };
-        assert_eq!(answer, libc::EINVAL);
+        unsafe {
+            assert_eq!(post(first, ptr::null_mut(), || Ok(())), 0);
+            let answer = post(first, ptr::null_mut(), || Err(Refused { errno, first }));
+            assert_eq!(answer, errno.get());
+        }
     }
 }

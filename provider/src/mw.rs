@@ -72,7 +72,8 @@ pub(crate) unsafe extern "C" fn bind(
     status(|| {
         // SAFETY: the caller's window and bind.
         let (mw, bind) = unsafe { (&mut *mw, &*mw_bind) };
-        if bind.bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED != 0 {
+        // libibverbs has found this function through the window.
+        if qp.is_null() || bind.bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED != 0 {
             return Err(Errno::EINVAL);
         }
         // The low byte is the key's variant (ibv_inc_rkey(3)).

@@ -186,19 +186,17 @@ impl<D: Driver> QueuePair<D> {
 ///
 /// # Safety
 ///
-/// As the man page asks.
+/// As the man page asks. The QP is one of ours, through which libibverbs has found this function.
 pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
     qp: *mut ibv_qp,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     // SAFETY: a QP of ours, and the caller's list.
-    let (ours, list) = unsafe { (Qp::<D>::of(qp), List::new(wr)) };
+    let (ours, list) = unsafe { (Qp::<D>::at(qp), List::new(wr)) };
     // SAFETY: the caller's promise.
     unsafe {
-        if !bad_wr.is_null()
-            && let Some(ours) = ours
-            && let Some(only) = list.only()
+        if let Some(only) = list.only()
             && let Some(sge) = only_sge(only)
             && ours.state() != IBV_QPS_RESET
             && let Receiver::Own(recv) = &ours.pair.recv
@@ -234,7 +232,7 @@ extern "C" fn posted<D: Driver>(pair: &QueuePair<D>, recv: OwnRecv<'_, D>, alive
 ///
 /// # Safety
 ///
-/// As the man page asks.
+/// As of that.
 #[inline(never)]
 unsafe extern "C" fn post_recv_fully<D: Driver>(
     qp: *mut ibv_qp,
@@ -242,12 +240,14 @@ unsafe extern "C" fn post_recv_fully<D: Driver>(
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     let verb = || {
-        let refused = |errno| Refused { errno, first: wr };
         // SAFETY: a QP of ours.
-        let qp = unsafe { Qp::<D>::of(qp) }.ok_or_else(|| refused(Errno::EINVAL))?;
+        let qp = unsafe { Qp::<D>::at(qp) };
         // RESET refuses (IBA C10-97.2.1).
         if wr.is_null() || qp.state() == IBV_QPS_RESET {
-            return Err(refused(Errno::EINVAL));
+            return Err(Refused {
+                errno: Errno::EINVAL,
+                first: wr,
+            });
         }
         // SAFETY: the caller's list.
         qp.pair.post_recv(unsafe { List::new(wr) })
@@ -260,19 +260,17 @@ unsafe extern "C" fn post_recv_fully<D: Driver>(
 ///
 /// # Safety
 ///
-/// As the man page asks.
+/// As the man page asks. The SRQ is one of ours, through which libibverbs has found this function.
 pub(crate) unsafe extern "C" fn post_srq_recv<D: Driver>(
     srq: *mut ibv_srq,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     // SAFETY: an SRQ of ours, and the caller's list.
-    let (ours, list) = unsafe { (Srq::<D>::of(srq), List::new(wr)) };
+    let (ours, list) = unsafe { (Srq::<D>::at(srq), List::new(wr)) };
     // SAFETY: the caller's promise.
     unsafe {
-        if !bad_wr.is_null()
-            && let Some(ours) = ours
-            && let Some(only) = list.only()
+        if let Some(only) = list.only()
             && let Some(sge) = only_sge(only)
             && let Some(mut recv) = ours.queue.try_lock()
         {
@@ -289,7 +287,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv<D: Driver>(
 ///
 /// # Safety
 ///
-/// As the man page asks.
+/// As of that.
 #[inline(never)]
 unsafe extern "C" fn post_srq_recv_fully<D: Driver>(
     srq: *mut ibv_srq,
@@ -297,11 +295,13 @@ unsafe extern "C" fn post_srq_recv_fully<D: Driver>(
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     let verb = || {
-        let refused = |errno| Refused { errno, first: wr };
         // SAFETY: an SRQ of ours.
-        let srq = unsafe { Srq::<D>::of(srq) }.ok_or_else(|| refused(Errno::EINVAL))?;
+        let srq = unsafe { Srq::<D>::at(srq) };
         if wr.is_null() {
-            return Err(refused(Errno::EINVAL));
+            return Err(Refused {
+                errno: Errno::EINVAL,
+                first: wr,
+            });
         }
         // SAFETY: the caller's list.
         srq.queue.lock().post(unsafe { List::new(wr) }).2

@@ -402,7 +402,7 @@ impl<D: Driver> QueuePair<D> {
 ///
 /// # Safety
 ///
-/// As the man page asks.
+/// As the man page asks. The QP is one of ours, through which libibverbs has found this function.
 // `ibv_bind_mw` calls it too: of two copies, neither would have its callees inlined.
 #[inline(never)]
 pub(crate) unsafe extern "C" fn post_send<D: Driver>(
@@ -411,12 +411,10 @@ pub(crate) unsafe extern "C" fn post_send<D: Driver>(
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
     // SAFETY: a QP of ours, and the caller's list.
-    let (ours, list) = unsafe { (Qp::<D>::of(qp), List::new(wr)) };
+    let (ours, list) = unsafe { (Qp::<D>::at(qp), List::new(wr)) };
     // SAFETY: the caller's promise.
     unsafe {
-        if !bad_wr.is_null()
-            && let Some(ours) = ours
-            && let Some(only) = list.only()
+        if let Some(only) = list.only()
             // A queue that takes no sends for another reason is closed, or unproven.
             && (D::CONNECTS_UNSEEN || ours.state() >= IBV_QPS_RTS)
         {
@@ -518,7 +516,7 @@ extern "C" fn found_dead<D: Driver>(
 ///
 /// # Safety
 ///
-/// As the man page asks.
+/// As of that.
 #[inline(never)]
 unsafe extern "C" fn post_send_fully<D: Driver>(
     qp: *mut ibv_qp,
@@ -531,7 +529,7 @@ unsafe extern "C" fn post_send_fully<D: Driver>(
             first: wr,
         };
         // SAFETY: a QP of ours.
-        let qp = unsafe { Qp::<D>::of(qp) }.ok_or_else(refused)?;
+        let qp = unsafe { Qp::<D>::at(qp) };
         if wr.is_null() || qp.is_before_rts() {
             return Err(refused());
         }

@@ -66,6 +66,17 @@ impl<D: Driver> Qp<D> {
         unsafe { qp.cast::<Self>().as_ref() }
     }
 
+    /// As [`of`](Self::of), of one that is there.
+    ///
+    /// # Safety
+    ///
+    /// `qp` is a QP that [`create`] made for this driver, not yet destroyed.
+    #[inline(always)]
+    pub(crate) unsafe fn at<'a>(qp: *mut ibv_qp) -> &'a Self {
+        // SAFETY: begins a `Qp`. libibverbs' half is behind an `UnsafeCell`.
+        unsafe { &*qp.cast::<Self>() }
+    }
+
     /// The state that libibverbs remembers.
     pub(crate) fn state(&self) -> ibv_qp_state {
         remembered(self.base.get().cast())

@@ -73,6 +73,17 @@ impl<D: Driver> Srq<D> {
         // SAFETY: NULL or begins an `Srq`. libibverbs' half is behind an `UnsafeCell`.
         unsafe { srq.cast::<Self>().as_ref() }
     }
+
+    /// As [`of`](Self::of), of one that is there.
+    ///
+    /// # Safety
+    ///
+    /// `srq` is an SRQ that [`create`] made for this driver, not yet destroyed.
+    #[inline(always)]
+    pub(crate) unsafe fn at<'a>(srq: *mut ibv_srq) -> &'a Self {
+        // SAFETY: begins an `Srq`. libibverbs' half is behind an `UnsafeCell`.
+        unsafe { &*srq.cast::<Self>() }
+    }
 }
 
 impl<D: Driver> SharedQueue<D> {
