@@ -217,7 +217,7 @@ impl<D: Driver> SharedQueue<D> {
             told.extend(unread.map(|cqe| cqe.cookie));
         }
         let recv = self.lock();
-        let end = recv.ledger.first_untaken(recv.ring.untaken());
+        let end = recv.ledger.first_untaken(recv.queue.ring.untaken());
         let mut missing = recv.ledger.taken_before(end);
         missing.retain(|taken| !told.contains(&taken.cookie));
         missing

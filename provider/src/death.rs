@@ -100,7 +100,7 @@ impl<D: Driver> QueuePair<D> {
                 send.ring.unmark();
             }
         }
-        if let Some(mut recv) = self.own_recv() {
+        if let Some(recv) = self.own_recv() {
             recv.ledger.close();
         }
         self.send_cq.enlist(self, Queue::Send);
@@ -132,7 +132,7 @@ impl<D: Driver> QueuePair<D> {
     fn note_flushed(&self) {
         lock(&self.send).flushed = true;
         if let Some(mut recv) = self.own_recv() {
-            recv.flushed = true;
+            recv.queue.flushed = true;
         }
     }
 
@@ -190,7 +190,7 @@ impl<D: Driver> QueuePair<D> {
             let put = send.ring.mark(id(send.marks));
             send.marks = send.marks.wrapping_add(put.into());
         } else if let Some(mut recv) = self.own_recv() {
-            let recv = &mut *recv;
+            let recv = &mut *recv.queue;
             let put = recv.ring.mark(id(recv.marks));
             recv.marks = recv.marks.wrapping_add(put.into());
         }

@@ -297,7 +297,7 @@ impl<D: Driver> CompletionQueue<D> {
                 send.ledger.has_held()
             }
             _ => {
-                let Some(mut recv) = pair.own_recv() else {
+                let Some(recv) = pair.own_recv() else {
                     return true;
                 };
                 if !recv.ledger.is_closed() {

@@ -49,6 +49,7 @@ mod mw;
 mod object;
 mod ops;
 mod overrun;
+mod own_queue;
 mod owners;
 mod pd;
 mod poll_cq;

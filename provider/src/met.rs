@@ -9,9 +9,8 @@ use std::ptr::NonNull;
 use crate::cookie::{Cookie, Queue};
 use crate::cq::{CompletionQueue, Completions};
 use crate::driver::Driver;
-use crate::ledger::RecvLedger;
 use crate::lock::Mutex;
-use crate::post_recv::RecvQueue;
+use crate::own_queue::OwnQueue;
 use crate::post_send::SendQueue;
 use crate::queue_pair::{QueuePair, Receiver};
 use crate::srq::SharedQueue;
@@ -19,7 +18,7 @@ use crate::srq::SharedQueue;
 /// The queue that a cookie names.
 pub(crate) enum Named<'a, D: Driver> {
     Sends(&'a Mutex<SendQueue<D::Sends>>),
-    Recvs(&'a Mutex<RecvQueue<D::Recvs, RecvLedger>>),
+    Recvs(&'a OwnQueue<D::Recvs>),
     Shared(&'a SharedQueue<D>),
 }
 

@@ -20,7 +20,7 @@ use crate::cookie::Cookie;
 use crate::cq::{CompletionQueue, Completions, Cq};
 use crate::death::Cause;
 use crate::driver::{CompletionRing, Driver, Front};
-use crate::ledger::Entry;
+use crate::ledger::{Entry, wr_id_of};
 use crate::lock::{Kept, MutexGuard, lock};
 use crate::met::Named;
 use crate::queue_pair::QueuePair;
@@ -312,11 +312,9 @@ impl<D: Driver> CompletionQueue<D> {
                 count
             }
             Some(Named::Recvs(recv)) => {
-                let mut recv = lock(recv);
                 let wr_ids = recv.ledger.due_from(name);
-                let count = state
-                    .ring
-                    .take_run(first, wr_ids, |wr_id| Some(*wr_id), room);
+                let of = |wr_id: &_| Some(wr_id_of(wr_id));
+                let count = state.ring.take_run(first, wr_ids, of, room);
                 recv.ledger.pass(count);
                 count
             }
@@ -350,9 +348,9 @@ impl<D: Driver> CompletionQueue<D> {
                 count
             }
             Some(Named::Recvs(recv)) => {
-                let mut recv = lock(recv);
+                let recv = recv.lock();
                 let wr_ids = recv.ledger.flushed_from(name);
-                let of = |wr_id: &u64| (*wr_id, IBV_WC_RECV);
+                let of = |wr_id: &_| (wr_id_of(wr_id), IBV_WC_RECV);
                 let count = state.ring.take_flushes(first, wr_ids, of, room);
                 recv.ledger.pass(count);
                 count

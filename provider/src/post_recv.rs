@@ -14,19 +14,17 @@ use crate::cookie::{CookieBase, Queue};
 use crate::death::Cause;
 use crate::driver::{Driver, OpenRecvs, RecvRing};
 use crate::errno::{Errno, Result};
-use crate::flush::Rest;
-use crate::ledger::{FreeRecv, Receives, RecvLedger};
+use crate::ledger::{FreeRecv, Receives};
 use crate::lock::MutexGuard;
 use crate::qp::Qp;
 use crate::queue_pair::{QueuePair, Receiver};
-use crate::srq::Srq;
+use crate::srq::{SharedRecvs, Srq};
 use crate::wr::{List, Requests, only_sge};
 
-/// A receive queue, a QP's own or an SRQ's. Under its lock.
+/// A receive queue, a QP's own or an SRQ's. Under its lock. Its ledger is beside it.
 #[derive(Debug)]
-pub(crate) struct RecvQueue<R, L> {
+pub(crate) struct RecvQueue<R> {
     pub(crate) ring: R,
-    pub(crate) ledger: L,
     pub(crate) cookies: CookieBase,
     /// The queue is dead, and the kernel has posted its last CQE for it.
     pub(crate) flushed: bool,
@@ -34,24 +32,10 @@ pub(crate) struct RecvQueue<R, L> {
     pub(crate) marks: u32,
 }
 
-impl<R: RecvRing> RecvQueue<R, RecvLedger> {
-    /// What the kernel may still have to say of the dead queue.
-    pub(crate) fn rest(&self) -> Rest {
-        if self.flushed || self.ledger.is_over() {
-            Rest::Nothing
-        } else if self.ring.is_drained() {
-            Rest::Stuck
-        } else {
-            Rest::Flushing
-        }
-    }
-}
-
-impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
-    pub(crate) fn new(ring: R, ledger: L, cookies: CookieBase) -> Self {
+impl<R: RecvRing> RecvQueue<R> {
+    pub(crate) fn new(ring: R, cookies: CookieBase) -> Self {
         Self {
             ring,
-            ledger,
             cookies,
             flushed: false,
             marks: 0,
@@ -61,18 +45,27 @@ impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
     /// Accepts the list up to the first that is malformed, or for which there is no room; whether the
     /// queue was found alive, and how many were accepted.
     #[inline(always)]
-    fn post(&mut self, list: List<ibv_recv_wr>) -> (bool, u32, Posted) {
+    pub(crate) fn post(
+        &mut self,
+        ledger: impl Receives,
+        list: List<ibv_recv_wr>,
+    ) -> (bool, u32, Posted) {
         let mut entries = self.ring.open();
         let write = |cookie, wr: &_| entries.write(cookie, wr);
-        let (count, posted) = enter(&mut self.ledger, self.cookies, list, write);
+        let (count, posted) = enter(ledger, self.cookies, list, write);
         (entries.publish(count), count, posted)
     }
 
     /// Accepts a receive that has this `only` entry, if that is done quickly; whether the queue was found alive
     /// then.
     #[inline(always)]
-    fn post_quickly(&mut self, wr: &ibv_recv_wr, only: &ibv_sge) -> Option<bool> {
-        let free = self.ledger.free(self.cookies)?;
+    pub(crate) fn post_quickly(
+        &mut self,
+        ledger: impl Receives,
+        wr: &ibv_recv_wr,
+        only: &ibv_sge,
+    ) -> Option<bool> {
+        let free = ledger.free(self.cookies)?;
         let mut entries = self.ring.open();
         if !entries.write_quickly(free.cookie(), only) {
             return None;
@@ -91,16 +84,16 @@ impl<R: RecvRing, L: Receives> RecvQueue<R, L> {
     }
 
     /// As [`post`](Self::post), for a dead queue: the ring is left alone.
-    fn post_flushed(&mut self, list: List<ibv_recv_wr>) -> Posted {
+    fn post_flushed(&mut self, ledger: impl Receives, list: List<ibv_recv_wr>) -> Posted {
         let inspect = |_, wr: &_| self.ring.inspect(wr);
-        enter(&mut self.ledger, self.cookies, list, inspect).1
+        enter(ledger, self.cookies, list, inspect).1
     }
 }
 
 /// Enters the list into the ledger as far as there is room, and `write` finds nothing wrong; how many.
 #[inline(always)]
 fn enter(
-    ledger: &mut impl Receives,
+    ledger: impl Receives,
     cookies: CookieBase,
     mut list: List<ibv_recv_wr>,
     mut write: impl FnMut(u64, &ibv_recv_wr) -> Result<()>,
@@ -125,11 +118,8 @@ fn enter(
     (count, posted)
 }
 
-/// A QP's receive queue, which is locked.
-type OwnRecv<'s, D> = MutexGuard<'s, RecvQueue<<D as Driver>::Recvs, RecvLedger>>;
-
 /// What became of a list.
-type Posted = std::result::Result<(), Refused<ibv_recv_wr>>;
+pub(crate) type Posted = std::result::Result<(), Refused<ibv_recv_wr>>;
 
 impl<D: Driver> QueuePair<D> {
     fn post_recv(&self, list: List<ibv_recv_wr>) -> Posted {
@@ -144,8 +134,8 @@ impl<D: Driver> QueuePair<D> {
             drop(recv);
             return self.post_dead_recv(list);
         }
-        let (alive, count, posted) = recv.post(list);
-        let met_nothing = recv.met_nothing::<D>(count);
+        let (alive, count, posted) = recv.queue.post(recv.ledger, list);
+        let met_nothing = recv.queue.met_nothing::<D>(count);
         drop(recv);
         if !alive || met_nothing {
             self.follow_up(alive);
@@ -169,7 +159,7 @@ impl<D: Driver> QueuePair<D> {
         let Some(mut recv) = self.own_recv() else {
             return Ok(());
         };
-        let posted = recv.post_flushed(list);
+        let posted = recv.queue.post_flushed(recv.ledger, list);
         if recv.ledger.has_flushed() {
             state.add_due(self.id, Queue::Recv);
         }
@@ -200,15 +190,16 @@ pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
             && let Some(sge) = only_sge(only)
             && ours.state() != IBV_QPS_RESET
             && let Receiver::Own(recv) = &ours.pair.recv
-            && let Some(mut recv) = recv.try_lock()
+            && let Some(mut queue) = recv.try_lock_queue()
         {
-            if recv.ledger.is_closed() {
-                return post_behind(qp, wr, bad_wr, recv, post_recv_fully::<D>);
+            let ledger = &recv.ledger;
+            if ledger.is_closed() {
+                return post_behind(qp, wr, bad_wr, queue, post_recv_fully::<D>);
             }
-            return match recv.post_quickly(only, sge) {
-                Some(true) if !recv.met_nothing::<D>(1) => 0,
-                Some(alive) => posted(&ours.pair, recv, alive),
-                None => post_behind(qp, wr, bad_wr, recv, post_recv_fully::<D>),
+            return match queue.post_quickly(ledger, only, sge) {
+                Some(true) if !queue.met_nothing::<D>(1) => 0,
+                Some(alive) => posted(&ours.pair, queue, alive),
+                None => post_behind(qp, wr, bad_wr, queue, post_recv_fully::<D>),
             };
         }
         post_recv_fully::<D>(qp, wr, bad_wr)
@@ -222,8 +213,12 @@ pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
     improper_ctypes_definitions,
     reason = "no C calls it: it is a function that cannot unwind, so that its caller has nothing to do for that"
 )]
-extern "C" fn posted<D: Driver>(pair: &QueuePair<D>, recv: OwnRecv<'_, D>, alive: bool) -> c_int {
-    drop(recv);
+extern "C" fn posted<D: Driver>(
+    pair: &QueuePair<D>,
+    queue: MutexGuard<'_, RecvQueue<D::Recvs>>,
+    alive: bool,
+) -> c_int {
+    drop(queue);
     follow_up(|| pair.follow_up(alive));
     0
 }
@@ -274,7 +269,8 @@ pub(crate) unsafe extern "C" fn post_srq_recv<D: Driver>(
             && let Some(sge) = only_sge(only)
             && let Some(mut recv) = ours.queue.try_lock()
         {
-            return match recv.post_quickly(only, sge) {
+            let SharedRecvs { queue, ledger } = &mut *recv;
+            return match queue.post_quickly(ledger, only, sge) {
                 Some(_) => 0,
                 None => post_behind(srq, wr, bad_wr, recv, post_srq_recv_fully::<D>),
             };
@@ -304,7 +300,9 @@ unsafe extern "C" fn post_srq_recv_fully<D: Driver>(
             });
         }
         // SAFETY: the caller's list.
-        srq.queue.lock().post(unsafe { List::new(wr) }).2
+        let list = unsafe { List::new(wr) };
+        let SharedRecvs { queue, ledger } = &mut *srq.queue.lock();
+        queue.post(ledger, list).2
     };
     // SAFETY: the caller's `bad_wr`.
     unsafe { post(wr, bad_wr, verb) }

@@ -26,8 +26,9 @@ use crate::draft::Draft;
 use crate::driver::{Driver, RecvRing, SendRing, holds};
 use crate::errno::{Errno, Result};
 use crate::ledger::{RecvLedger, SendLedger};
-use crate::lock::{Mutex, lock};
+use crate::lock::lock;
 use crate::object;
+use crate::own_queue::OwnQueue;
 use crate::owners::Owner;
 use crate::pd::Domain;
 use crate::post_recv::RecvQueue;
@@ -258,7 +259,7 @@ unsafe fn finish<D: Driver>(
         (Some(srq), _) => Receiver::Shared(Arc::clone(&srq.queue)),
         (None, Some((ring, ledger))) => {
             let cookies = CookieBase::new(Queue::Recv, id);
-            Receiver::Own(Mutex::new(RecvQueue::new(ring, ledger, cookies)))
+            Receiver::Own(OwnQueue::new(RecvQueue::new(ring, cookies), ledger))
         }
         (None, None) => Receiver::Nothing,
     };

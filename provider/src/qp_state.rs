@@ -135,7 +135,9 @@ impl<D: Driver> QueuePair<D> {
     /// Whether the kernel has consumed all that was published, and does no more than posting a CQE.
     fn is_drained(&self) -> bool {
         lock(&self.send).ring.is_drained()
-            && self.own_recv().is_none_or(|recv| recv.ring.is_drained())
+            && self
+                .own_recv()
+                .is_none_or(|recv| recv.queue.ring.is_drained())
     }
 
     /// Empties both ledgers and removes the unread CQEs: the kernel has reset the queues, and left
@@ -159,15 +161,18 @@ impl<D: Driver> QueuePair<D> {
                 send.ledger.clear();
             }
         }
+        // Polls need no lock but the CQ's to empty the ledger.
+        let recv_cq = self.recv_cq.lock();
         if let Some(mut recv) = self.own_recv() {
             if D::RESETS {
                 recv.ledger.restart();
-                recv.flushed = false;
-                recv.marks = 0;
+                recv.queue.flushed = false;
+                recv.queue.marks = 0;
             } else {
                 recv.ledger.clear();
             }
         }
+        drop(recv_cq);
         self.absolve();
     }
 }

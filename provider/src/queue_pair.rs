@@ -17,9 +17,8 @@ use crate::cq::CompletionQueue;
 use crate::death::Life;
 use crate::doorbell::Doorbell;
 use crate::driver::{Driver, SendRing};
-use crate::ledger::RecvLedger;
-use crate::lock::{Mutex, MutexGuard, lock};
-use crate::post_recv::RecvQueue;
+use crate::lock::{Mutex, lock};
+use crate::own_queue::{OwnGuard, OwnQueue};
 use crate::post_send::SendQueue;
 use crate::srq::SharedQueue;
 
@@ -77,7 +76,7 @@ fn state_word<'a>(qp: *mut ibv_qp) -> &'a AtomicU32 {
 /// Where a QP's receives are posted.
 #[derive(Debug)]
 pub(crate) enum Receiver<D: Driver> {
-    Own(Mutex<RecvQueue<D::Recvs, RecvLedger>>),
+    Own(OwnQueue<D::Recvs>),
     Shared(Arc<SharedQueue<D>>),
     /// Created with `max_recv_wr` 0 by a driver that maps nothing then.
     Nothing,
@@ -121,10 +120,10 @@ impl<D: Driver> QueuePair<D> {
         self.me.upgrade()
     }
 
-    /// The receive queue of a QP that does not use an SRQ.
-    pub(crate) fn own_recv(&self) -> Option<MutexGuard<'_, RecvQueue<D::Recvs, RecvLedger>>> {
+    /// The receive queue of a QP that does not use an SRQ, which is locked.
+    pub(crate) fn own_recv(&self) -> Option<OwnGuard<'_, D::Recvs>> {
         match &self.recv {
-            Receiver::Own(recv) => Some(lock(recv)),
+            Receiver::Own(recv) => Some(recv.lock()),
             Receiver::Shared(_) | Receiver::Nothing => None,
         }
     }

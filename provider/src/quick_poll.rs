@@ -73,7 +73,11 @@ impl<D: Driver> CompletionQueue<D> {
             return Quick::Successes(Left::new(self, state), cookie, None);
         }
         match succeed_next(&state.met, cookie) {
-            Next::Is(wr_id, queue) => {
+            Next::Is(wr_id, None) => {
+                state.ring.take_only(wc, wr_id);
+                Quick::One
+            }
+            Next::Is(wr_id, Some(queue)) => {
                 state.ring.take_only(wc, wr_id);
                 queue.give_back_with(state.keep());
                 Quick::One
@@ -86,7 +90,7 @@ impl<D: Driver> CompletionQueue<D> {
 /// Whether a success is of the next work request of a queue that was met, and that queue's lock, if it was taken.
 enum Next<'s> {
     /// Of this `wr_id`.
-    Is(u64, Kept<'s>),
+    Is(u64, Option<Kept<'s>>),
     IsNot(Option<Kept<'s>>),
 }
 
@@ -96,29 +100,24 @@ fn succeed_next<'s, D: Driver>(met: &Met<D>, cookie: u64) -> Next<'s> {
     let name = Cookie::entry(cookie);
     // SAFETY: the CQ is locked.
     let (wr_id, kept) = match unsafe { met.queue(cookie) } {
+        Some(Named::Recvs(recv)) => (recv.ledger.succeed_next(name), None),
         Some(Named::Sends(send)) => {
             let Some(mut send) = send.try_lock() else {
                 return Next::IsNot(None);
             };
-            (send.ledger.succeed_next(name), send.keep())
-        }
-        Some(Named::Recvs(recv)) => {
-            let Some(mut recv) = recv.try_lock() else {
-                return Next::IsNot(None);
-            };
-            (recv.ledger.succeed_next(name), recv.keep())
+            (send.ledger.succeed_next(name), Some(send.keep()))
         }
         Some(Named::Shared(srq)) if !srq.is_claimed() => {
             let Some(mut recv) = srq.try_lock() else {
                 return Next::IsNot(None);
             };
-            (recv.ledger.complete(cookie), recv.keep())
+            (recv.ledger.complete(cookie), Some(recv.keep()))
         }
         Some(Named::Shared(_)) | None => return Next::IsNot(None),
     };
     match wr_id {
         Some(wr_id) => Next::Is(wr_id, kept),
-        None => Next::IsNot(Some(kept)),
+        None => Next::IsNot(kept),
     }
 }
 

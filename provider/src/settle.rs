@@ -95,7 +95,7 @@ impl<D: Driver> CompletionQueue<D> {
                 let Some(qp) = self.qp(cookie) else {
                     return Settled::Passed;
                 };
-                let Some(mut recv) = qp.own_recv() else {
+                let Some(recv) = qp.own_recv() else {
                     return Settled::Passed;
                 };
                 if failed && !recv.ledger.is_closed() {

@@ -38,12 +38,19 @@ pub(crate) struct Srq<D: Driver> {
     _domain: Arc<Domain>,
 }
 
+/// The receives of an SRQ. Under its lock.
+#[derive(Debug)]
+pub(crate) struct SharedRecvs<R> {
+    pub(crate) queue: RecvQueue<R>,
+    pub(crate) ledger: SharedLedger,
+}
+
 /// What an SRQ's QPs share with it. They hold it too, so that it outlives them.
 #[derive(Debug)]
 pub(crate) struct SharedQueue<D: Driver> {
     context: Arc<Context>,
     pub(crate) id: OwnerId,
-    recv: Mutex<RecvQueue<D::Recvs, SharedLedger>>,
+    recv: Mutex<SharedRecvs<D::Recvs>>,
     /// Elements that each receive has room for, as the creation answered.
     max_sge: u32,
     users: Mutex<Vec<Weak<QueuePair<D>>>>,
@@ -87,13 +94,13 @@ impl<D: Driver> Srq<D> {
 }
 
 impl<D: Driver> SharedQueue<D> {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, RecvQueue<D::Recvs, SharedLedger>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, SharedRecvs<D::Recvs>> {
         lock(&self.recv)
     }
 
     /// The lock, if nobody has it.
     #[inline(always)]
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, RecvQueue<D::Recvs, SharedLedger>>> {
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, SharedRecvs<D::Recvs>>> {
         self.recv.try_lock()
     }
 
@@ -129,7 +136,7 @@ impl<D: Driver> SharedQueue<D> {
     /// The sequence number of the first receive that the kernel has not taken.
     pub(crate) fn first_untaken(&self) -> u32 {
         let recv = self.lock();
-        recv.ledger.first_untaken(recv.ring.untaken())
+        recv.ledger.first_untaken(recv.queue.ring.untaken())
     }
 }
 
@@ -211,7 +218,8 @@ impl<D: Driver> SharedQueue<D> {
         let ledger = SharedLedger::new(holds(ring.capacity(), asked)?)?;
         let id = context.owners.reserve()?;
         let cookies = CookieBase::new(Queue::Shared, id);
-        let recv = Mutex::new(RecvQueue::new(ring, ledger, cookies));
+        let queue = RecvQueue::new(ring, cookies);
+        let recv = Mutex::new(SharedRecvs { queue, ledger });
         let users = Mutex::default();
         let queue = Arc::new(Self {
             context,
@@ -267,7 +275,8 @@ pub(crate) unsafe extern "C" fn modify<D: Driver>(
         }
         if has(IBV_SRQ_MAX_WR) {
             let cmd_fd = queue.context.cmd_fd;
-            let RecvQueue { ring, ledger, .. } = &mut *recv;
+            let SharedRecvs { queue, ledger } = &mut *recv;
+            let ring = &mut queue.ring;
             // SAFETY: the caller's attributes.
             let asked = unsafe { (*attr).max_wr };
             let replaced = resized
@@ -306,7 +315,7 @@ pub(crate) unsafe extern "C" fn query<D: Driver>(
         // SAFETY: the caller's attributes.
         let attr = unsafe { &mut *attr };
         // siw's kernel knows what was asked for.
-        attr.max_wr = queue.lock().ring.capacity();
+        attr.max_wr = queue.lock().queue.ring.capacity();
         attr.max_sge = queue.max_sge;
         // siw's kernel goes on to answer with it (linux 6.1, 6.12 `siw_verbs.c: siw_query_srq`).
         // Relaxed: as in `modify`.

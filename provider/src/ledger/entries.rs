@@ -21,8 +21,10 @@ pub(super) struct Entries<E> {
 
 // SAFETY: it owns its entries, as a box does.
 unsafe impl<E: Send> Send for Entries<E> {}
+// SAFETY: as above.
+unsafe impl<E: Sync> Sync for Entries<E> {}
 
-impl<E: Clone + Default> Entries<E> {
+impl<E: Default> Entries<E> {
     /// `count` entries, rounded up to a power of two.
     ///
     /// # Errors
@@ -36,7 +38,7 @@ impl<E: Clone + Default> Entries<E> {
         let len = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
         let mut entries = Vec::new();
         entries.try_reserve_exact(len)?;
-        entries.resize(len, E::default());
+        entries.resize_with(len, E::default);
         let first = NonNull::from(Box::leak(entries.into_boxed_slice())).cast();
         let mask = count.wrapping_sub(1);
         Ok(Self { first, mask })

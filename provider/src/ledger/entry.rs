@@ -4,8 +4,6 @@
 
 use rdma_core_sys::{IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc_opcode};
 
-use super::fill::EnteredAs;
-
 /// What the library must remember of a send it accepted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Posted {
@@ -72,22 +70,21 @@ pub(crate) struct Entry {
     pub(super) progress: Stage,
 }
 
-impl EnteredAs<Entry> for Posted {
+impl Entry {
+    /// Has a free one be that of this send.
     #[inline(always)]
-    fn enter(self, entry: &mut Entry) {
-        debug_assert!(self.reported || !self.signaled);
-        entry.wr_id = self.wr_id;
-        entry.opcode = self.opcode;
-        entry.signaled = self.signaled;
-        entry.progress = if self.reported {
+    pub(super) fn enter(&mut self, posted: Posted) {
+        debug_assert!(posted.reported || !posted.signaled);
+        self.wr_id = posted.wr_id;
+        self.opcode = posted.opcode;
+        self.signaled = posted.signaled;
+        self.progress = if posted.reported {
             Stage::Awaited
         } else {
             Stage::Silent
         };
     }
-}
 
-impl Entry {
     /// The `wr_id`, if the application sees it succeed. It has a CQE then, which is awaited if the entry is not
     /// [held](Stage::Held).
     #[inline(always)]

@@ -1,46 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! How accepted work requests get into a ledger: one list at a time.
+//! How accepted sends get into their ledger: one list at a time.
 
 use super::entries::Entries;
+use super::entry::{Entry, Posted};
 
 /// Fills free entries in turn, those from `tail` to `end`: `accept` is told the name of each, and answers with what is to
 /// be remembered in it, or that there is nothing more. The name behind the last one filled.
 ///
 /// What is the same for all of a list is asked for once, and only `tail` changes.
 #[inline(always)]
-pub(super) fn fill<E, P: EnteredAs<E>>(
-    entries: &mut Entries<E>,
+pub(super) fn fill(
+    entries: &mut Entries<Entry>,
     mut tail: u32,
     end: u32,
-    mut accept: impl FnMut(u32) -> Option<P>,
+    mut accept: impl FnMut(u32) -> Option<Posted>,
 ) -> u32 {
     while tail != end {
-        let Some(accepted) = accept(tail) else { break };
-        accepted.enter(entries.get_mut(tail));
+        let Some(posted) = accept(tail) else { break };
+        entries.get_mut(tail).enter(posted);
         tail = tail.wrapping_add(1);
     }
     tail
 }
 
-/// What is to be remembered of a work request.
-pub(crate) trait EnteredAs<E> {
-    /// Has a free entry be that of this one.
-    fn enter(self, entry: &mut E);
-}
-
-/// The free entry that the next work request gets.
+/// The free entry that the next send gets.
 #[derive(Debug)]
-pub(crate) struct Free<'l, E> {
+pub(crate) struct Free<'l> {
     name: u32,
-    entry: &'l mut E,
+    entry: &'l mut Entry,
     tail: &'l mut u32,
 }
 
-impl<'l, E> Free<'l, E> {
+impl<'l> Free<'l> {
     /// The one of name `tail`.
     #[inline(always)]
-    pub(super) fn at(entries: &'l mut Entries<E>, tail: &'l mut u32) -> Self {
+    pub(super) fn at(entries: &'l mut Entries<Entry>, tail: &'l mut u32) -> Self {
         let name = *tail;
         let entry = entries.get_mut(name);
         Self { name, entry, tail }
@@ -51,10 +46,10 @@ impl<'l, E> Free<'l, E> {
         self.name
     }
 
-    /// Enters a work request.
+    /// Enters a send.
     #[inline(always)]
-    pub(crate) fn enter(self, posted: impl EnteredAs<E>) {
-        posted.enter(self.entry);
+    pub(crate) fn enter(self, posted: Posted) {
+        self.entry.enter(posted);
         *self.tail = self.tail.wrapping_add(1);
     }
 }

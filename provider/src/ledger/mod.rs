@@ -4,13 +4,15 @@
 //! to the application.
 //!
 //! The mapped ring is the wire to the kernel; the ledger beside it is what the library knows: the
-//! caller's `wr_id`, the opcode, whether success is to be reported. Plain data: no atomics, no
-//! system calls, no unsafe code but that of `entries.rs`. Each ledger lives under the lock of its queue.
+//! caller's `wr_id`, the opcode, whether success is to be reported. Plain data: no system calls, no unsafe code but that
+//! of `entries.rs`. A ledger lives under the lock of its queue; that of a QP's own receives is filled under that and
+//! emptied under the lock of the CQ.
 //!
 //! * [`SendLedger`]: entries leave in posting order, whatever order the kernel's CQEs have.
 //! * [`RecvLedger`]: the kernel completes the receives of one QP in order.
 //! * [`SharedLedger`]: the entries of an SRQ leave in any order, as several QPs take them.
 
+mod ends;
 mod entries;
 mod entry;
 mod fill;
@@ -20,26 +22,28 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
+mod atomic {
+    pub(super) use std::sync::atomic::{AtomicU32, Ordering};
+}
+
 pub(crate) use entry::{Entry, Outcome, Posted, Sent, small};
-pub(crate) use recv::{Received, RecvLedger};
+pub(crate) use recv::{Received, RecvLedger, wr_id_of};
 pub(crate) use send::{CqeOrder, Progress, SendLedger};
 pub(crate) use shared::{SharedLedger, Taken, is_before};
 
 use crate::cookie::CookieBase;
 
 /// What posting to a receive queue asks of its ledger.
-pub(crate) trait Receives {
+pub(crate) trait Receives: Sized {
     /// Enters receives as long as there is room: `accept` is told the cookie of each, and answers with its
     /// `wr_id`, or that there is none. How many.
-    fn fill(&mut self, cookies: CookieBase, accept: impl FnMut(u64) -> Option<u64>) -> u32;
+    fn fill(self, cookies: CookieBase, accept: impl FnMut(u64) -> Option<u64>) -> u32;
 
     /// The free entry that the next receive gets.
-    type Free<'l>: FreeRecv
-    where
-        Self: 'l;
+    type Free: FreeRecv;
 
     /// The free entry that the next receive gets, if there is room and it is quickly found.
-    fn free(&mut self, cookies: CookieBase) -> Option<Self::Free<'_>>;
+    fn free(self, cookies: CookieBase) -> Option<Self::Free>;
 }
 
 /// A free entry of a receive queue's ledger.

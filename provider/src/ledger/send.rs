@@ -107,7 +107,7 @@ impl SendLedger {
 
     /// The free entry that the next send gets, if there is room.
     #[inline(always)]
-    pub(crate) fn free(&mut self) -> Option<Free<'_, Entry>> {
+    pub(crate) fn free(&mut self) -> Option<Free<'_>> {
         if !self.has_room_for(self.tail) {
             return None;
         }

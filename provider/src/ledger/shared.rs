@@ -207,9 +207,9 @@ impl SharedLedger {
     }
 }
 
-impl Receives for SharedLedger {
+impl<'l> Receives for &'l mut SharedLedger {
     #[inline(always)]
-    fn fill(&mut self, cookies: CookieBase, mut accept: impl FnMut(u64) -> Option<u64>) -> u32 {
+    fn fill(self, cookies: CookieBase, mut accept: impl FnMut(u64) -> Option<u64>) -> u32 {
         let room = self.depth.saturating_sub(self.outstanding);
         let (mut left, mut name) = (room, self.next);
         while left > 0 {
@@ -228,11 +228,11 @@ impl Receives for SharedLedger {
         count
     }
 
-    type Free<'l> = FreePlace<'l>;
+    type Free = FreePlace<'l>;
 
     /// Where an older receive has the place of the next one, it takes a [list](Self::fill) of one.
     #[inline(always)]
-    fn free(&mut self, cookies: CookieBase) -> Option<FreePlace<'_>> {
+    fn free(self, cookies: CookieBase) -> Option<FreePlace<'l>> {
         if self.outstanding >= self.depth {
             return None;
         }

@@ -347,7 +347,7 @@ fn cookies() -> CookieBase {
 }
 
 /// Enters one receive, if there is room; its cookie.
-fn push(ledger: &mut impl Receives, wr_id: u64) -> Option<u64> {
+fn push(ledger: impl Receives, wr_id: u64) -> Option<u64> {
     let mut entered = None;
     let count = ledger.fill(cookies(), |cookie| {
         entered.is_none().then(|| {
@@ -361,11 +361,11 @@ fn push(ledger: &mut impl Receives, wr_id: u64) -> Option<u64> {
 
 #[test]
 fn receives_complete_in_order_and_once() {
-    let mut ledger = RecvLedger::new(4).unwrap();
+    let ledger = RecvLedger::new(4).unwrap();
     for wr_id in 0..4 {
-        push(&mut ledger, wr_id).unwrap();
+        push(&ledger, wr_id).unwrap();
     }
-    assert_eq!(push(&mut ledger, 4), None);
+    assert_eq!(push(&ledger, 4), None);
     assert_eq!(ledger.complete(0), Received::Due(0));
     assert_eq!(ledger.complete(0), Received::Stale);
     assert_eq!(ledger.complete(4), Received::Stale);
@@ -381,11 +381,11 @@ fn receives_complete_in_order_and_once() {
 
 #[test]
 fn receives_of_a_dead_queue_follow_the_kernels() {
-    let mut ledger = RecvLedger::new(4).unwrap();
-    push(&mut ledger, 0);
-    push(&mut ledger, 1);
+    let ledger = RecvLedger::new(4).unwrap();
+    push(&ledger, 0);
+    push(&ledger, 1);
     ledger.close();
-    push(&mut ledger, 2);
+    push(&ledger, 2);
     assert!(!ledger.has_flushed());
     assert_eq!(ledger.complete(2), Received::Stale);
     assert_eq!(ledger.complete(0), Received::Due(0));
@@ -395,7 +395,7 @@ fn receives_of_a_dead_queue_follow_the_kernels() {
     assert_eq!(ledger.next_flushed(), Some(1));
     assert_eq!(ledger.next_flushed(), Some(2));
     assert_eq!(ledger.next_flushed(), None);
-    push(&mut ledger, 3);
+    push(&ledger, 3);
     assert_eq!(ledger.next_flushed(), Some(3));
 }
 

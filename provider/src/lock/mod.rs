@@ -8,7 +8,8 @@
 //! lists of QPs and of pending events have locks under which no other is taken; an announcer's objects are locked
 //! before all others.
 //!
-//! Each post and each poll takes one or two of them. So the lock is one instruction to take and one to give
+//! Each post and each poll takes one or two of them: a poll of a QP's own receives that of the CQ alone
+//! (`own_queue.rs`). So the lock is one instruction to take and one to give
 //! back, and knows nothing of panics, as the standard library's does at three times that: one whose holder
 //! panicked stays usable. Its verb has failed, and every state of a ledger is one that its methods accept.
 

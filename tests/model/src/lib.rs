@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-//! Model checks of the words that the provider and the kernel share, of its lock, and of what it has read ahead.
+//! Model checks of the words that the provider and the kernel share, of its lock, of the ends of its ledgers, and of what it
+//! has read ahead.
 //!
-//! `order`, `word` and `left` are the provider's own files, compiled here against loom's atomics. Each test runs them in
+//! `order`, `word`, `left` and `ends` are the provider's own files, compiled here against loom's atomics. Each test runs them in
 //! all interleavings with the kernel's side of the protocol, written from the kernel's source with
 //! the same barriers (`smp_load_acquire` is an Acquire load, `smp_store_release` a Release store,
 //! `smp_store_mb` a store and a SeqCst fence). A test named `…_without_…` shows that the property
@@ -29,10 +30,14 @@ mod word;
 #[path = "../../../provider/src/read_ahead/left.rs"]
 mod left;
 
+#[path = "../../../provider/src/ledger/ends.rs"]
+mod ends;
+
 mod futex;
 mod index_ring;
 mod lock;
 mod mark;
+mod own_ledger;
 mod read_ahead;
 mod valid_ring;
 mod wake;
