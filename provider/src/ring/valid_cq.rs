@@ -25,24 +25,27 @@ const VALID: u8 = {
     1
 };
 
+/// Bytes of a CQE, as a power of two.
+const CQE_SHIFT: u32 = size_of::<Cqe>().ilog2();
+const _: () = assert!(size_of::<Cqe>() == 1 << CQE_SHIFT);
+
 /// A mapped CQ.
 ///
 /// # Invariants
 ///
 /// `entries` points to `mask + 1` entries and a [`CqCtrl`] inside `map`; `mask + 1` is a power of
-/// two. The other pointers are to entries: `at` is that of `next`, and `last` the one before it.
+/// two. The other pointers are to entries: `last` is the one before `at`.
 #[derive(Debug)]
 pub(crate) struct ValidCq {
     entries: *mut u8,
     control: *mut u32,
     mask: u32,
-    /// The entry to be read next; free running.
-    next: u32,
+    /// The entry to be read next.
     at: *mut u8,
     last: *mut u8,
-    /// The first entry of the batch that is being read; free running.
-    batch: u32,
-    /// The entry before the last batch that was.
+    /// How many were read since the batch began.
+    in_batch: u32,
+    /// The entry before the last batch.
     before_last_batch: *mut u8,
     was_full: bool,
     /// Held for its memory.
@@ -82,10 +85,9 @@ impl ValidCq {
             entries,
             control,
             mask: count.wrapping_sub(1),
-            next: 0,
             at: entries,
             last: entries,
-            batch: 0,
+            in_batch: 0,
             before_last_batch: entries,
             was_full: false,
             _map: map,
@@ -101,6 +103,15 @@ impl ValidCq {
             .wrapping_add(((index & self.mask) as usize).wrapping_mul(size_of::<Cqe>()))
     }
 
+    /// The index of the next entry, masked.
+    fn next_index(&self) -> u32 {
+        let bytes = self.at.addr().wrapping_sub(self.entries.addr());
+        #[expect(clippy::cast_possible_truncation, reason = "a u32 counts the entries")]
+        {
+            (bytes >> CQE_SHIFT) as u32
+        }
+    }
+
     fn flags(&self, index: u32) -> &AtomicU8 {
         // SAFETY: an entry.
         unsafe { flags_of(self.entry(index)) }
@@ -113,7 +124,7 @@ impl ValidCq {
 
     /// The CQE that is `ahead` entries from the next one, if the kernel has written it.
     pub(crate) fn peek(&self, ahead: u32) -> Option<Cqe> {
-        let index = self.next.wrapping_add(ahead);
+        let index = self.next_index().wrapping_add(ahead);
         if ahead > self.mask || order::cqe_flags(self.flags(index)) & VALID == 0 {
             return None;
         }
@@ -127,16 +138,16 @@ impl ValidCq {
         Some(cqe)
     }
 
-    /// Whether the kernel has written the next CQE.
+    /// The next CQE, if the kernel has written it.
     #[inline(always)]
-    pub(crate) fn is_next_valid(&self) -> bool {
+    pub(crate) fn next(&self) -> Option<Written<'_>> {
+        let at = self.at;
         // SAFETY: an entry (invariant).
-        order::cqe_flags(unsafe { flags_of(self.at) }) & VALID != 0
-    }
-
-    /// Whether the kernel has written the CQE behind the next one.
-    pub(crate) fn is_valid_behind_next(&self) -> bool {
-        order::cqe_flags(self.flags(self.next.wrapping_add(1))) & VALID != 0
+        let is_valid = order::cqe_flags(unsafe { flags_of(at) }) & VALID != 0;
+        is_valid.then_some(Written {
+            at,
+            _ring: PhantomData,
+        })
     }
 
     /// The next CQE, which is valid.
@@ -148,36 +159,48 @@ impl ValidCq {
         }
     }
 
+    /// Whether the kernel has not written the CQE behind the next one.
+    #[inline(always)]
+    pub(crate) fn is_last(&self) -> bool {
+        // SAFETY: an entry.
+        order::cqe_flags(unsafe { flags_of(self.behind(self.at)) }) & VALID == 0
+    }
+
     /// The next CQEs, as far as the last entry of the ring, to be gone through and given back.
     /// [`have_advanced`](Self::have_advanced) is told how many were.
     #[inline(always)]
     pub(crate) fn next_ones(&mut self) -> NextOnes<'_> {
-        if self.next == self.batch {
+        if self.in_batch == 0 {
             self.look_back();
         }
-        let first = self.next & self.mask;
+        let bytes = self.control.addr().wrapping_sub(self.at.addr());
         NextOnes {
             at: self.at,
-            left: self.mask.wrapping_sub(first).wrapping_add(1),
+            left: bytes >> CQE_SHIFT,
             _ring: PhantomData,
         }
     }
 
     /// So many of [`next_ones`](Self::next_ones) were given back.
+    #[inline(always)]
     pub(crate) fn have_advanced(&mut self, count: u32) {
         if count > 0 {
-            self.next = self.next.wrapping_add(count);
-            self.last = self.entry(self.next.wrapping_sub(1));
-            self.at = self.behind(self.last);
+            self.in_batch = self.in_batch.wrapping_add(count);
+            // CAST: u32 fits usize on every target that libibverbs supports.
+            let bytes = (count as usize).wrapping_mul(size_of::<Cqe>());
+            let end = self.at.wrapping_add(bytes);
+            self.last = end.wrapping_sub(size_of::<Cqe>());
+            self.at = self.or_first(end);
         }
     }
 
     /// Gives the next entry back to the kernel.
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
-        if self.next == self.batch {
+        if self.in_batch == 0 {
             self.look_back();
         }
+        self.in_batch = self.in_batch.wrapping_add(1);
         self.pass();
     }
 
@@ -187,22 +210,26 @@ impl ValidCq {
     pub(crate) fn advance_alone(&mut self) {
         self.before_last_batch = self.last;
         self.pass();
-        self.batch = self.next;
     }
 
     #[inline(always)]
     fn pass(&mut self) {
+        let at = self.at;
         // SAFETY: an entry (invariant).
-        order::return_cqe(unsafe { flags_of(self.at) });
-        self.next = self.next.wrapping_add(1);
-        self.last = self.at;
-        self.at = self.behind(self.at);
+        order::return_cqe(unsafe { flags_of(at) });
+        self.last = at;
+        self.at = self.behind(at);
     }
 
     /// The entry behind that one.
     #[inline(always)]
     fn behind(&self, entry: *mut u8) -> *mut u8 {
-        let behind = entry.wrapping_add(size_of::<Cqe>());
+        self.or_first(entry.wrapping_add(size_of::<Cqe>()))
+    }
+
+    /// The entry there, or the first one, if that is the end of the ring.
+    #[inline(always)]
+    fn or_first(&self, behind: *mut u8) -> *mut u8 {
         // The control word stands behind the last one.
         if ptr::eq(behind, self.control.cast()) {
             self.entries
@@ -212,6 +239,7 @@ impl ValidCq {
     }
 
     /// Begins a batch.
+    #[inline(always)]
     fn look_back(&mut self) {
         self.was_full |= self.has_come_round();
     }
@@ -229,21 +257,17 @@ impl ValidCq {
 
     /// What was read since the last call was one batch.
     pub(crate) fn end_batch(&mut self) {
-        if !self.is_between_batches() {
-            self.was_full |= self.next.wrapping_sub(self.batch) >= self.mask;
-            self.before_last_batch = self.entry(self.batch.wrapping_sub(1));
-            self.batch = self.next;
+        if self.in_batch > 0 {
+            self.was_full |= self.in_batch >= self.mask;
+            let first = self.next_index().wrapping_sub(self.in_batch);
+            self.before_last_batch = self.entry(first.wrapping_sub(1));
+            self.in_batch = 0;
         }
-    }
-
-    /// Whether nothing was read since [`end_batch`](Self::end_batch).
-    fn is_between_batches(&self) -> bool {
-        self.next == self.batch
     }
 
     /// Whether the next CQE may be a [batch of its own](Self::advance_alone): that takes a ring which it does not fill.
     pub(crate) fn may_advance_alone(&self) -> bool {
-        self.is_between_batches() && self.mask > 1
+        self.in_batch == 0 && self.mask > 1
     }
 
     /// Whether there may have been no free entry since [`forget_full`](Self::forget_full).
@@ -258,7 +282,7 @@ impl ValidCq {
     /// Overwrites the `id` of a CQE that [`peek`](Self::peek) found `ahead` entries on.
     pub(crate) fn overwrite_id(&mut self, ahead: u32, id: u64) {
         let at = self
-            .entry(self.next.wrapping_add(ahead))
+            .entry(self.next_index().wrapping_add(ahead))
             .wrapping_add(offset_of!(Cqe, id));
         // SAFETY: inside the mapping (invariant); the kernel does not touch a VALID entry.
         unsafe { at.cast::<u64>().write_unaligned(id) };
@@ -291,13 +315,13 @@ unsafe fn flags_of<'r>(entry: *mut u8) -> &'r AtomicU8 {
 #[derive(Debug)]
 pub(crate) struct NextOnes<'r> {
     at: *mut u8,
-    left: u32,
+    left: usize,
     _ring: PhantomData<&'r mut ValidCq>,
 }
 
 impl NextOnes<'_> {
     /// How many there are up to the end of the ring, written or not.
-    pub(crate) fn left(&self) -> u32 {
+    pub(crate) fn left(&self) -> usize {
         self.left
     }
 
@@ -404,15 +428,16 @@ mod tests {
     /// at each end of a poll.
     fn is_seen_full(fill: u32, polls: &[u32]) -> bool {
         let mut cq = cq();
-        let mut put = 0;
+        let (mut put, mut read) = (0, 0_u32);
         let mut seen = false;
         for count in polls {
-            while put < cq.next.wrapping_add(fill) && complete(&cq, put, 7) {
+            while put < read.wrapping_add(fill) && complete(&cq, put, 7) {
                 put = put.wrapping_add(1);
             }
             for _ in 0..*count {
                 if cq.peek(0).is_some() {
                     cq.advance();
+                    read = read.wrapping_add(1);
                 }
             }
             cq.end_batch();

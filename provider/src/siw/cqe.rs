@@ -43,9 +43,7 @@ impl Completions {
     ) -> u32 {
         let mut count = 0_u32;
         let mut next = self.0.next_ones();
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        let left = next.left() as usize;
-        let most = wcs.len().min(left);
+        let most = wcs.len().min(next.left());
         let wcs = wcs.get_mut(..most).unwrap_or_default();
         for (entry, wc) in entries.iter().zip(wcs) {
             // SAFETY: there is not more room than that.
@@ -92,14 +90,18 @@ impl CompletionRing for Completions {
 
     #[inline(always)]
     fn glance(&mut self) -> Sight {
-        if !self.0.is_next_valid() {
+        let Some(cqe) = self.0.next() else {
             return Sight::Nothing;
-        }
-        let cqe = self.0.written();
+        };
         if status_of(cqe) != status::SUCCESS || self.0.has_come_round() {
             return Sight::Unclear;
         }
         Sight::Success(id(cqe))
+    }
+
+    #[inline(always)]
+    fn is_last(&self) -> bool {
+        self.0.is_last()
     }
 
     #[inline(always)]
@@ -111,20 +113,13 @@ impl CompletionRing for Completions {
 
     #[inline(always)]
     fn front(&mut self) -> Option<Front> {
-        self.0.is_next_valid().then(|| {
-            let cqe = self.0.written();
-            let status = status_of(cqe);
-            Front {
-                cookie: id(cqe),
-                is_success: status == status::SUCCESS,
-                is_flush: status == status::WR_FLUSH_ERR,
-            }
+        let cqe = self.0.next()?;
+        let status = status_of(cqe);
+        Some(Front {
+            cookie: id(cqe),
+            is_success: status == status::SUCCESS,
+            is_flush: status == status::WR_FLUSH_ERR,
         })
-    }
-
-    #[inline(always)]
-    fn is_last(&self) -> bool {
-        !self.0.is_valid_behind_next()
     }
 
     #[inline(always)]
