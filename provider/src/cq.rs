@@ -2,10 +2,15 @@
 
 //! `ibv_create_cq`, `ibv_req_notify_cq`, `ibv_destroy_cq`.
 
+mod armed;
+
+mod atomic {
+    pub(super) use std::sync::atomic::{AtomicBool, Ordering, fence};
+}
+
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -13,7 +18,9 @@ use kernel_abi::uverbs;
 use rdma_core_sys::provider::verbs_cq;
 use rdma_core_sys::{ibv_comp_channel, ibv_context, ibv_cq, ibv_wc};
 
-use crate::boundary::{pointer, status};
+use self::armed::Armed;
+use self::atomic::{AtomicBool, Ordering};
+use crate::boundary::{follow_up, pointer, status};
 use crate::clapper::Clapper;
 use crate::context::Context;
 use crate::cookie::{self, OwnerId};
@@ -45,6 +52,9 @@ pub(crate) struct Cq<D: Driver> {
 pub(crate) struct CompletionQueue<D: Driver> {
     pub(crate) context: Arc<Context>,
     state: Mutex<Completions<D>>,
+    /// What asks the kernel for an event without the lock.
+    pub(crate) notify: D::Notify,
+    pub(crate) armed: Arc<Armed>,
     /// What wakes a waiter where no QP of the application's can.
     pub(crate) clapper: Mutex<Option<Clapper<D>>>,
     /// One of the QPs is suspect. Set by who posts, cleared by who looks.
@@ -75,8 +85,7 @@ pub(crate) struct Completions<D: Driver> {
     /// A CQE that has to wait until receives before it are flushed.
     pub(crate) early: Option<Early>,
     pub(crate) met: Met<D>,
-    /// A waiter may be asleep, whom the library has not woken.
-    pub(crate) armed: bool,
+    pub(crate) armed: Arc<Armed>,
     /// Whose bell was rung last.
     pub(crate) belled: Option<OwnerId>,
     /// The QPs that complete here, once for each queue that does. The vectors above have room for what
@@ -244,14 +253,9 @@ impl<D: Driver> CompletionQueue<D> {
         }
     }
 
-    /// Whether somebody may be asleep.
-    pub(crate) fn is_armed(&self) -> bool {
-        self.lock_quietly().armed
-    }
-
-    /// Notes that a QP is suspect.
+    /// Notes that a QP is suspect; whoever arms the CQ from then on asks after it.
     pub(crate) fn suspect(&self) {
-        // Relaxed: see `QueuePair::suspect`.
+        // Relaxed: `Armed` has the fences.
         self.suspects.store(true, Ordering::Relaxed);
     }
 }
@@ -265,7 +269,7 @@ impl<D: Driver> Completions<D> {
         if self.belled == Some(id) {
             // The kernel may have forgotten it, and the waiter sleeps on.
             self.belled = None;
-            self.armed = true;
+            self.armed.set();
         }
         self.dying.retain(|dying| dying.pair.id != id);
         self.chores.retain(|chore| chore.pair().id != id);
@@ -368,6 +372,8 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
             // could not be told: the mapping's is.
             let _ = unsafe { (ours.library.calls.ibv_cmd_destroy_cq)(base) };
         })?;
+        let notify = D::notify(&ring);
+        let armed = Arc::new(Armed::new());
         let ahead = Arc::new(ReadAhead::default());
         let batch = Batch::none(Arc::clone(&ahead));
         let queue = Arc::new(CompletionQueue {
@@ -384,7 +390,7 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
                 chores: Vec::new(),
                 early: None,
                 met: Met::nobody(),
-                armed: false,
+                armed: Arc::clone(&armed),
                 belled: None,
                 members: Vec::new(),
                 asked,
@@ -393,6 +399,8 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
                 idle: 0,
                 last_asked: None,
             }),
+            notify,
+            armed,
             clapper: Mutex::default(),
             suspects: AtomicBool::new(false),
         });
@@ -409,22 +417,30 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
 
 /// `ibv_req_notify_cq`(3).
 ///
+/// Of any completion, also where the application asks for solicited ones: an unsuccessful one counts as solicited, and
+/// neither kernel raises the event for those. A waiter that is woken too often polls in vain; one that is not sleeps for
+/// ever.
+///
 /// # Safety
 ///
-/// As the man page asks.
+/// As the man page asks. The CQ is one of ours, through which libibverbs has found this function.
 pub(crate) unsafe extern "C" fn req_notify<D: Driver>(
     cq: *mut ibv_cq,
     _solicited_only: c_int,
 ) -> c_int {
-    status(|| {
-        // SAFETY: a CQ of ours.
-        let cq = unsafe { Cq::<D>::of(cq) }.ok_or(Errno::EINVAL)?;
-        // Not before: a bell that rings for a CQ which the kernel has not armed wakes nobody. What
-        // becomes due in between, the application finds when it polls once more, as it must.
-        D::arm(cq)?.armed = true;
-        cq.queue.ask_after_suspects();
-        Ok(())
-    })
+    // SAFETY: a CQ of ours.
+    let cq = unsafe { Cq::<D>::at(cq) };
+    if let Err(errno) = D::arm(cq) {
+        errno.set();
+        return errno.get();
+    }
+    // Not before: a bell that rings for a CQ which the kernel has not armed wakes nobody. What
+    // becomes due in between, the application finds when it polls once more, as it must.
+    cq.queue.armed.set();
+    if cq.queue.has_suspects() {
+        follow_up(|| cq.queue.ask_after_suspects());
+    }
+    0
 }
 
 /// `ibv_destroy_cq`(3): `EBUSY` while a QP uses it, and the CQ stays as it is.

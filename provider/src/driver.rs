@@ -15,10 +15,9 @@ use rdma_core_sys::{
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::cookie::Queue;
-use crate::cq::{Completions, Cq};
+use crate::cq::Cq;
 use crate::errno::{Errno, Result};
 use crate::ledger::{CqeOrder, Posted};
-use crate::lock::MutexGuard;
 use crate::queue_pair::QueuePair;
 use crate::wr::{SendRequest, only_sge};
 
@@ -71,6 +70,8 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
 
     /// A CQ's ring.
     type Completions: CompletionRing;
+    /// What arms a CQ in memory, if that does.
+    type Notify: Debug + Send + Sync;
     /// A send queue's ring.
     type Sends: SendRing;
     /// A receive queue's ring.
@@ -107,16 +108,15 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
         attr: &mut ibv_srq_attr,
     ) -> Result<Self::Recvs>;
 
-    /// Asks for an event at the CQ's next completion; the CQ, which is armed then, and locked.
-    ///
-    /// Of any completion, also where the application asks for solicited ones: an unsuccessful one
-    /// counts as solicited (`ibv_req_notify_cq`(3)), and neither kernel raises the event for those. A
-    /// waiter that is woken too often polls in vain; one that is not sleeps for ever.
+    /// What [`arm`](Self::arm) needs of a CQ's ring.
+    fn notify(ring: &Self::Completions) -> Self::Notify;
+
+    /// Asks for an event at the CQ's next completion.
     ///
     /// # Errors
     ///
     /// What the system call says, where one is needed.
-    fn arm(cq: &Cq<Self>) -> Result<MutexGuard<'_, Completions<Self>>>;
+    fn arm(cq: &Cq<Self>) -> Result<()>;
 
     /// Whether the kernel raises LAST_WQE_REACHED for a QP that is moved to ERR.
     ///

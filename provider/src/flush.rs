@@ -152,9 +152,8 @@ impl<D: Driver> Completions<D> {
     /// In a full CQ there is no room for a bell, and who sleeps beside one has been woken.
     pub(crate) fn take_wake(&mut self, by: OwnerId) -> bool {
         let last = self.ring.capacity().wrapping_sub(1);
-        let wake = self.armed && !self.due.is_empty() && self.ring.peek(last).is_none();
+        let wake = !self.due.is_empty() && self.ring.peek(last).is_none() && self.armed.take();
         if wake {
-            self.armed = false;
             self.belled = Some(by);
         }
         wake
@@ -250,8 +249,7 @@ impl<D: Driver> CompletionQueue<D> {
                 // Where a CQE was dropped, the kernel may consume the rest without one (linux 6.12
                 // `rxe_comp.c: flush_send_queue`, `rxe_resp.c: flush_recv_queue`). A mark might go the
                 // same way: another QP's CQE makes the waiter look again.
-                Rest::Flushing if state.overran && state.armed => {
-                    state.armed = false;
+                Rest::Flushing if state.overran && state.armed.take() => {
                     state.belled = None;
                     state.add_chore(Chore::Clap(Arc::clone(pair), *queue));
                 }

@@ -48,7 +48,9 @@ impl<D: Driver> CompletionQueue<D> {
             let mut state = self.lock();
             state.overran = true;
             // A bell may have been dropped as well.
-            state.armed |= state.belled.take().is_some();
+            if state.belled.take().is_some() {
+                state.armed.set();
+            }
         }
         self.each_member(|pair| {
             pair.die(cause);

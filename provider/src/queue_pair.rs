@@ -165,7 +165,7 @@ impl<D: Driver> QueuePair<D> {
         self.suspicion
             .store(SUSPECTED | u64::from(since), Ordering::Relaxed);
         self.recv_cq.suspect();
-        if self.recv_cq.is_armed() && self.suspicion() == Suspicion::Pressing {
+        if self.recv_cq.armed.is_set() && self.suspicion() == Suspicion::Pressing {
             self.ask_after();
         }
     }

@@ -6,7 +6,6 @@
 //! that waits, calls or panics, and little to be kept in mind at a time: no register has to be saved first.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::Ordering;
 
 use rdma_core_sys::ibv_wc;
 
@@ -63,10 +62,7 @@ impl<D: Driver> CompletionQueue<D> {
         }
         let cookie = match state.ring.glance() {
             Sight::Success(cookie) => cookie,
-            // Relaxed: see `ask_after_suspects`.
-            Sight::Nothing if !(D::DIES_UNSEEN && self.suspects.load(Ordering::Relaxed)) => {
-                return Quick::Nothing;
-            }
+            Sight::Nothing if !self.has_suspects() => return Quick::Nothing,
             Sight::Nothing | Sight::Unclear => return Quick::Unknown(Left::new(self, state)),
         };
         if !(is_for_one || state.ring.is_last()) {

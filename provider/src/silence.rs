@@ -25,12 +25,17 @@ const IDLE_POLLS: u32 = 64;
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl<D: Driver> CompletionQueue<D> {
+    /// Whether a QP is suspect.
+    #[inline(always)]
+    pub(crate) fn has_suspects(&self) -> bool {
+        // Relaxed: see `suspect`; a poll that does not see it yet is followed by one that does.
+        D::DIES_UNSEEN && self.suspects.load(Ordering::Relaxed)
+    }
+
     /// Asks after the suspects, since their application is about to sleep. No lock is held.
+    #[cold]
     pub(crate) fn ask_after_suspects(&self) {
-        // Relaxed: a thread that posts and arms sees its own store.
-        if !D::DIES_UNSEEN || !self.suspects.swap(false, Ordering::Relaxed) {
-            return;
-        }
+        self.suspects.store(false, Ordering::Relaxed);
         self.each_member(|pair| {
             if self.is_to_be_asked_after(pair) {
                 pair.ask_after();
@@ -51,8 +56,7 @@ impl<D: Driver> CompletionQueue<D> {
 
     /// A poll has found nothing: at a bounded rate, makes asking after a suspect a chore.
     pub(crate) fn found_nothing(&self, state: &mut Completions<D>) {
-        // Relaxed: as above; another poll will see it.
-        if !D::DIES_UNSEEN || !self.suspects.load(Ordering::Relaxed) {
+        if !self.has_suspects() {
             return;
         }
         state.idle = state.idle.wrapping_add(1);

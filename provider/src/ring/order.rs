@@ -102,9 +102,8 @@ pub(super) fn return_cqe(flags: &AtomicU8) {
 /// siw: asks for an event at the next completion.
 ///
 /// An application arms and polls once more; the kernel stores a CQE and reads this word, with a
-/// full barrier between (`smp_store_mb`, then `siw_cq_notify_now`). SeqCst: the fence is the
-/// partner of that barrier, so a CQE that the poll misses raises the event.
+/// full barrier between (`smp_store_mb`, then `siw_cq_notify_now`). Its partner is the fence of `Armed::set`, which
+/// follows: so a CQE that the poll misses raises the event.
 pub(super) fn arm(word: &AtomicU32, wanted: u32) {
     word.store(wanted, Ordering::Relaxed);
-    fence(Ordering::SeqCst);
 }

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::os::fd::RawFd;
 use std::ptr;
+use std::sync::Arc;
 
 use kernel_abi::siw::{CqCtrl, Cqe, flags, notify};
 use zerocopy::{FromBytes, FromZeros};
@@ -49,10 +50,10 @@ pub(crate) struct ValidCq {
     before_last_batch: *mut u8,
     was_full: bool,
     /// Held for its memory.
-    _map: Mapping,
+    map: Arc<Mapping>,
 }
 
-// SAFETY: the pointers lead into the mapping, which the ring owns and which is not tied to a
+// SAFETY: the pointers lead into the mapping, which the ring holds and which is not tied to a
 // thread.
 unsafe impl Send for ValidCq {}
 
@@ -90,7 +91,7 @@ impl ValidCq {
             in_batch: 0,
             before_last_batch: entries,
             was_full: false,
-            _map: map,
+            map: Arc::new(map),
         };
         cq.last = cq.entry(u32::MAX);
         cq.before_last_batch = cq.last;
@@ -288,11 +289,39 @@ impl ValidCq {
         unsafe { at.cast::<u64>().write_unaligned(id) };
     }
 
-    /// Asks for an event at the next completion.
+    /// What asks for an event at its next completion.
+    pub(crate) fn notify(&self) -> Notify {
+        Notify {
+            word: self.control,
+            _map: Arc::clone(&self.map),
+        }
+    }
+}
+
+/// The word of a CQ that asks for an event.
+///
+/// # Invariants
+///
+/// `word` points into the mapping.
+#[derive(Debug)]
+pub(crate) struct Notify {
+    word: *mut u32,
+    /// Held for its memory.
+    _map: Arc<Mapping>,
+}
+
+// SAFETY: the pointer leads into the mapping, which is not tied to a thread; the word is accessed atomically.
+unsafe impl Send for Notify {}
+// SAFETY: as above.
+unsafe impl Sync for Notify {}
+
+impl Notify {
+    /// Asks for an event at the next completion. The CQ [is armed](crate::cq) behind that, which is a full barrier.
+    #[inline(always)]
     pub(crate) fn arm(&self) {
-        // SAFETY: inside the mapping and aligned (invariant; entries are a multiple of 8 bytes);
+        // SAFETY: inside the mapping (invariant) and aligned (entries are a multiple of 8 bytes);
         // both sides access the word atomically.
-        let word = unsafe { AtomicU32::from_ptr(self.control) };
+        let word = unsafe { AtomicU32::from_ptr(self.word) };
         order::arm(word, notify::SOLICITED | notify::NEXT_COMPLETION);
     }
 }
@@ -474,7 +503,7 @@ mod tests {
     #[test]
     fn arming_asks_for_any_completion() {
         let cq = cq();
-        cq.arm();
+        cq.notify().arm();
         // SAFETY: the control word, inside the mapping, which this thread alone uses.
         let word = unsafe { cq.control.read() };
         assert_eq!(word, notify::SOLICITED | notify::NEXT_COMPLETION);

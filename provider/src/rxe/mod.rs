@@ -26,11 +26,10 @@ use rdma_core_sys::{
 
 use crate::context::{self, Context};
 use crate::cookie::Queue;
-use crate::cq::{Completions, Cq};
+use crate::cq::Cq;
 use crate::driver::{Driver, RecvRing, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::CqeOrder;
-use crate::lock::MutexGuard;
 use crate::queue_pair::QueuePair;
 
 /// `IB_UVERBS_DEVICE_ATOMIC_WRITE` of `rdma/ib_user_verbs.h`; rxe has it from linux 6.2 on
@@ -110,6 +109,7 @@ impl Driver for Rxe {
     type QpAnswer = rxe::CreateQpResp;
     type SrqAnswer = rxe::CreateSrqResp;
     type Completions = cqe::Completions;
+    type Notify = ();
     type Sends = send::Sends;
     type Recvs = recv::Recvs;
     type Resize = recv::Resize;
@@ -150,12 +150,13 @@ impl Driver for Rxe {
     }
 
     /// A system call: the kernel keeps the CQ's notify state to itself.
-    fn arm(cq: &Cq<Self>) -> Result<MutexGuard<'_, Completions<Self>>> {
+    fn arm(cq: &Cq<Self>) -> Result<()> {
         let notify = cq.queue.context.library.calls.ibv_cmd_req_notify_cq;
         // SAFETY: libibverbs' half of a living CQ.
-        Errno::check(unsafe { notify(cq.base(), 0) })?;
-        Ok(cq.queue.lock_quietly())
+        Errno::check(unsafe { notify(cq.base(), 0) })
     }
+
+    fn notify(_: &cqe::Completions) {}
 
     /// From linux 6.3 on, which can be told by what came just before it: atomic writes.
     unsafe fn raises_last_wqe(context: *mut ibv_context) -> bool {

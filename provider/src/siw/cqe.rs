@@ -18,7 +18,7 @@ use crate::cookie::VOID;
 use crate::driver::{CompletionRing, EACH, Front, Sight, Unread};
 use crate::errno::Result;
 use crate::ledger::small;
-use crate::ring::valid_cq::{ValidCq, Written};
+use crate::ring::valid_cq::{Notify, ValidCq, Written};
 
 /// A mapped CQ.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ impl Completions {
         Ok(Self(ValidCq::map(cmd_fd, key, count)?))
     }
 
-    pub(super) fn arm(&self) {
-        self.0.arm();
+    pub(super) fn notify(&self) -> Notify {
+        self.0.notify()
     }
 
     /// Takes CQEs as long as there are entries and room, and `take` takes one; how many.

@@ -19,12 +19,12 @@ use rdma_core_sys::{
 };
 
 use crate::cookie::Queue;
-use crate::cq::{Completions, Cq};
+use crate::cq::Cq;
 use crate::driver::{Driver, RecvRing, SendRing};
 use crate::errno::Result;
 use crate::ledger::CqeOrder;
-use crate::lock::MutexGuard;
 use crate::queue_pair::QueuePair;
+use crate::ring::valid_cq::Notify;
 
 /// `siw`.
 #[derive(Debug)]
@@ -60,6 +60,7 @@ impl Driver for Siw {
     type QpAnswer = siw::CreateQpResp;
     type SrqAnswer = siw::CreateSrqResp;
     type Completions = cqe::Completions;
+    type Notify = Notify;
     type Sends = send::Sends;
     type Recvs = recv::Recvs;
     type Resize = recv::Resize;
@@ -109,10 +110,14 @@ impl Driver for Siw {
 
     /// A store into the mapped CQ. Solicited receives could not be told either: siw never raises the
     /// event for them (linux 6.1, 6.12 `siw_qp.c: siw_rqe_complete` passes SIGNALLED).
-    fn arm(cq: &Cq<Self>) -> Result<MutexGuard<'_, Completions<Self>>> {
-        let state = cq.queue.lock_quietly();
-        state.ring.arm();
-        Ok(state)
+    #[inline(always)]
+    fn arm(cq: &Cq<Self>) -> Result<()> {
+        cq.queue.notify.arm();
+        Ok(())
+    }
+
+    fn notify(ring: &cqe::Completions) -> Notify {
+        ring.notify()
     }
 
     /// It never does.

@@ -3,7 +3,7 @@
 //! Model checks of the words that the provider and the kernel share, of its lock, of the ends of its ledgers, and of what it
 //! has read ahead.
 //!
-//! `order`, `word`, `left` and `ends` are the provider's own files, compiled here against loom's atomics. Each test runs them in
+//! `order`, `word`, `left`, `ends` and `armed` are the provider's own files, compiled here against loom's atomics. Each test runs them in
 //! all interleavings with the kernel's side of the protocol, written from the kernel's source with
 //! the same barriers (`smp_load_acquire` is an Acquire load, `smp_store_release` a Release store,
 //! `smp_store_mb` a store and a SeqCst fence). A test named `…_without_…` shows that the property
@@ -17,7 +17,7 @@
 mod atomic {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{
-        AtomicIsize, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
+        AtomicBool, AtomicIsize, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
     };
 }
 
@@ -32,6 +32,9 @@ mod left;
 
 #[path = "../../../provider/src/ledger/ends.rs"]
 mod ends;
+
+#[path = "../../../provider/src/cq/armed.rs"]
+mod armed;
 
 mod futex;
 mod index_ring;

@@ -6,6 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
+use crate::armed::Armed;
 use crate::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
 use crate::order;
 
@@ -179,11 +180,14 @@ fn arm_and_poll(arm: fn(&AtomicU32, u32)) {
 
 #[test]
 fn a_completion_is_polled_or_wakes() {
-    arm_and_poll(order::arm);
+    arm_and_poll(|word, wanted| {
+        order::arm(word, wanted);
+        Armed::new().set();
+    });
 }
 
 #[test]
 #[should_panic = "sleeps for ever"]
 fn a_wake_up_is_lost_without_the_fence() {
-    arm_and_poll(|word, wanted| word.store(wanted, Ordering::Relaxed));
+    arm_and_poll(order::arm);
 }
