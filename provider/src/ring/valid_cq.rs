@@ -168,7 +168,6 @@ impl ValidCq {
     }
 
     /// The next CQEs, as far as the last entry of the ring, to be gone through and given back.
-    /// [`have_advanced`](Self::have_advanced) is told how many were.
     #[inline(always)]
     pub(crate) fn next_ones(&mut self) -> NextOnes<'_> {
         if self.in_batch == 0 {
@@ -178,20 +177,7 @@ impl ValidCq {
         NextOnes {
             at: self.at,
             left: bytes >> CQE_SHIFT,
-            _ring: PhantomData,
-        }
-    }
-
-    /// So many of [`next_ones`](Self::next_ones) were given back.
-    #[inline(always)]
-    pub(crate) fn have_advanced(&mut self, count: u32) {
-        if count > 0 {
-            self.in_batch = self.in_batch.wrapping_add(count);
-            // CAST: u32 fits usize on every target that libibverbs supports.
-            let bytes = (count as usize).wrapping_mul(size_of::<Cqe>());
-            let end = self.at.wrapping_add(bytes);
-            self.last = end.wrapping_sub(size_of::<Cqe>());
-            self.at = self.or_first(end);
+            ring: self,
         }
     }
 
@@ -340,16 +326,17 @@ unsafe fn flags_of<'r>(entry: *mut u8) -> &'r AtomicU8 {
 ///
 /// # Invariants
 ///
-/// `at` points to an entry in the mapping, with which there are `left` up to the end of the ring.
+/// `at` points to the entry that is so far behind the ring's next one as were [given back](Self::give_back) of `left`,
+/// or to the end of the entries.
 #[derive(Debug)]
 pub(crate) struct NextOnes<'r> {
     at: *mut u8,
     left: usize,
-    _ring: PhantomData<&'r mut ValidCq>,
+    ring: &'r mut ValidCq,
 }
 
 impl NextOnes<'_> {
-    /// How many there are up to the end of the ring, written or not.
+    /// How many there are in the beginning up to the end of the ring, written or not.
     pub(crate) fn left(&self) -> usize {
         self.left
     }
@@ -358,7 +345,7 @@ impl NextOnes<'_> {
     ///
     /// # Safety
     ///
-    /// It is one of those that were [left](Self::left) in the beginning.
+    /// It is one of those that are [left](Self::left).
     #[inline(always)]
     pub(crate) unsafe fn get(&self) -> Option<Written<'_>> {
         // SAFETY: an entry in the mapping (the caller's promise).
@@ -379,6 +366,21 @@ impl NextOnes<'_> {
         // SAFETY: as above.
         order::return_cqe(unsafe { flags_of(self.at) });
         self.at = self.at.wrapping_add(size_of::<Cqe>());
+    }
+
+    /// Has the ring go on behind those that were given back, which are `count`.
+    ///
+    /// # Safety
+    ///
+    /// So many they are.
+    #[inline(always)]
+    pub(crate) unsafe fn end(self, count: u32) {
+        if count > 0 {
+            let ring = self.ring;
+            ring.in_batch = ring.in_batch.wrapping_add(count);
+            ring.last = self.at.wrapping_sub(size_of::<Cqe>());
+            ring.at = ring.or_first(self.at);
+        }
     }
 }
 

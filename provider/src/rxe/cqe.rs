@@ -85,7 +85,7 @@ impl Completions {
         mut take: impl FnMut(Slot<'_, Wc>, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
     ) -> u32 {
         let mut count = 0_u32;
-        let mut published = self.reader.published(self.known());
+        let mut published = self.reader.published(self.produced);
         // CAST: u32 fits usize on every target that libibverbs supports.
         let known = published.left() as usize;
         let most = wcs.len().min(known);
@@ -99,7 +99,8 @@ impl Completions {
             published.pass();
             count = count.wrapping_add(1);
         }
-        self.reader.pass_all(count);
+        // SAFETY: counted.
+        unsafe { published.end(count) };
         count
     }
 

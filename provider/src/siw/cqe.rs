@@ -57,7 +57,8 @@ impl Completions {
             unsafe { next.give_back() };
             count = count.wrapping_add(1);
         }
-        self.0.have_advanced(count);
+        // SAFETY: counted.
+        unsafe { next.end(count) };
         count
     }
 

@@ -59,15 +59,20 @@ impl<T: Copy + FromBytes> Reader<T> {
         }
     }
 
-    /// The `count` slots from there on, which the kernel has published; not beyond the last of the ring.
+    /// The slots from there on up to that of index `end`, masked, or to the last of the ring, to be gone through. The
+    /// kernel has published the first.
     #[inline(always)]
-    pub(crate) fn published(&self, count: u32) -> Published<'_, T> {
-        let left = self.ring.mask.wrapping_sub(self.next).wrapping_add(1);
+    pub(crate) fn published(&mut self, end: u32) -> Published<'_, T> {
+        debug_assert!(self.next != end);
+        let end = if end > self.next {
+            end
+        } else {
+            self.ring.mask.wrapping_add(1)
+        };
         Published {
             at: self.at,
-            left: count.min(left),
-            size: self.ring.size,
-            _ring: PhantomData,
+            left: end.wrapping_sub(self.next),
+            reader: self,
         }
     }
 
@@ -89,15 +94,6 @@ impl<T: Copy + FromBytes> Reader<T> {
         };
     }
 
-    /// Goes on to the one behind the `count` that were passed, the last of which ends at `end`.
-    #[inline(always)]
-    pub(crate) fn pass_all(&mut self, count: u32) {
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        let bytes = (count as usize) << self.ring.shift;
-        let at = self.at.wrapping_add(bytes);
-        self.go_on(count, at);
-    }
-
     /// Hands the slots that were passed back to the kernel.
     #[inline(always)]
     pub(crate) fn give_back(&mut self) {
@@ -109,17 +105,17 @@ impl<T: Copy + FromBytes> Reader<T> {
 ///
 /// # Invariants
 ///
-/// `at` points to `left` slots of `size` bytes in the mapping, each of which begins with a `T`.
+/// `at` points to the slot that is so far behind the reader's as were [passed](Self::pass) of `left`, or to the end of
+/// the ring.
 #[derive(Debug)]
 pub(crate) struct Published<'r, T> {
     at: *const u8,
     left: u32,
-    size: usize,
-    _ring: PhantomData<&'r IndexRing<T>>,
+    reader: &'r mut Reader<T>,
 }
 
-impl<'r, T> Published<'r, T> {
-    /// How many there are.
+impl<T: Copy + FromBytes> Published<'_, T> {
+    /// How many there are in the beginning.
     pub(crate) fn left(&self) -> u32 {
         self.left
     }
@@ -128,9 +124,9 @@ impl<'r, T> Published<'r, T> {
     ///
     /// # Safety
     ///
-    /// It is one of those that were [left](Self::left) in the beginning.
+    /// It is one of those that are [left](Self::left).
     #[inline(always)]
-    pub(crate) unsafe fn slot(&self) -> Slot<'r, T> {
+    pub(crate) unsafe fn slot(&self) -> Slot<'_, T> {
         Slot {
             at: self.at,
             _ring: PhantomData,
@@ -140,7 +136,17 @@ impl<'r, T> Published<'r, T> {
     /// Goes on to the one behind it.
     #[inline(always)]
     pub(crate) fn pass(&mut self) {
-        self.at = self.at.wrapping_add(self.size);
+        self.at = self.at.wrapping_add(self.reader.ring.size);
+    }
+
+    /// Has the reader go on behind those that were passed, which are `count`.
+    ///
+    /// # Safety
+    ///
+    /// So many they are.
+    #[inline(always)]
+    pub(crate) unsafe fn end(self, count: u32) {
+        self.reader.go_on(count, self.at);
     }
 }
 
