@@ -352,8 +352,8 @@ pub(crate) trait CompletionRing: Debug + Send {
     /// What the next CQE is at first sight. Where one [may](Self::may_glance) look.
     fn glance(&mut self) -> Sight;
 
-    /// [Takes](Self::take) the success that [`glance`](Self::glance) has found, and releases it.
-    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64);
+    /// [Takes](Self::take) the success that [`glance`](Self::glance) has found, which is of that opcode, and releases it.
+    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64, opcode: ibv_wc_opcode);
 
     /// What the next CQE says first.
     fn front(&mut self) -> Option<Front>;
@@ -366,17 +366,17 @@ pub(crate) trait CompletionRing: Debug + Send {
     fn take<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>, wr_id: u64) -> &'w mut ibv_wc;
 
     /// Reads CQEs into `wcs`, from that on which [`front`](Self::front) has found: those that are nothing but
-    /// the successes of `entries`, of which `first` names the first, each with the `wr_id` of its entry, up to
-    /// one that has none. How many; there may be more of them.
+    /// the successes of `entries`, of which `first` names the first, each with the `wr_id` and the opcode of its entry, up
+    /// to one that has none. How many; there may be more of them.
     fn take_run<E>(
         &mut self,
         first: u64,
         entries: &[E],
-        wr_id: impl Fn(&E) -> Option<u64>,
+        of: impl Fn(&E) -> Option<(u64, ibv_wc_opcode)>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32;
 
-    /// As [`take_run`](Self::take_run), of entries that complete in any order: as long as `complete` has a `wr_id` for
+    /// As [`take_run`](Self::take_run), of receives that complete in any order: as long as `complete` has a `wr_id` for
     /// the cookie.
     fn take_each(
         &mut self,

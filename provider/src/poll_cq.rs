@@ -307,13 +307,13 @@ impl<D: Driver> CompletionQueue<D> {
             Some(Named::Sends(send)) => {
                 let mut send = lock(send);
                 let entries = send.ledger.due_from(name);
-                let count = state.ring.take_run(first, entries, Entry::due_wr_id, room);
+                let count = state.ring.take_run(first, entries, Entry::due, room);
                 send.ledger.succeed(count);
                 count
             }
             Some(Named::Recvs(recv)) => {
                 let wr_ids = recv.ledger.due_from(name);
-                let of = |wr_id: &_| Some(wr_id_of(wr_id));
+                let of = |wr_id: &_| Some((wr_id_of(wr_id), IBV_WC_RECV));
                 let count = state.ring.take_run(first, wr_ids, of, room);
                 recv.ledger.pass(count);
                 count

@@ -7,7 +7,7 @@
 
 use std::mem::MaybeUninit;
 
-use rdma_core_sys::ibv_wc;
+use rdma_core_sys::{IBV_WC_RECV, ibv_wc, ibv_wc_opcode};
 
 use crate::cookie::Cookie;
 use crate::cq::{CompletionQueue, Completions};
@@ -69,12 +69,12 @@ impl<D: Driver> CompletionQueue<D> {
             return Quick::Successes(Left::new(self, state), cookie, None);
         }
         match succeed_next(&state.met, cookie) {
-            Next::Is(wr_id, None) => {
-                state.ring.take_only(wc, wr_id);
+            Next::Is(wr_id, opcode, None) => {
+                state.ring.take_only(wc, wr_id, opcode);
                 Quick::One
             }
-            Next::Is(wr_id, Some(queue)) => {
-                state.ring.take_only(wc, wr_id);
+            Next::Is(wr_id, opcode, Some(queue)) => {
+                state.ring.take_only(wc, wr_id, opcode);
                 queue.give_back_with(state.keep());
                 Quick::One
             }
@@ -85,8 +85,8 @@ impl<D: Driver> CompletionQueue<D> {
 
 /// Whether a success is of the next work request of a queue that was met, and that queue's lock, if it was taken.
 enum Next<'s> {
-    /// Of this `wr_id`.
-    Is(u64, Option<Kept<'s>>),
+    /// Of this `wr_id` and opcode.
+    Is(u64, ibv_wc_opcode, Option<Kept<'s>>),
     IsNot(Option<Kept<'s>>),
 }
 
@@ -95,8 +95,8 @@ enum Next<'s> {
 fn succeed_next<'s, D: Driver>(met: &Met<D>, cookie: u64) -> Next<'s> {
     let name = Cookie::entry(cookie);
     // SAFETY: the CQ is locked.
-    let (wr_id, kept) = match unsafe { met.queue(cookie) } {
-        Some(Named::Recvs(recv)) => (recv.ledger.succeed_next(name), None),
+    let (due, kept) = match unsafe { met.queue(cookie) } {
+        Some(Named::Recvs(recv)) => (recv.ledger.succeed_next(name).map(received), None),
         Some(Named::Sends(send)) => {
             let Some(mut send) = send.try_lock() else {
                 return Next::IsNot(None);
@@ -107,14 +107,21 @@ fn succeed_next<'s, D: Driver>(met: &Met<D>, cookie: u64) -> Next<'s> {
             let Some(mut recv) = srq.try_lock() else {
                 return Next::IsNot(None);
             };
-            (recv.ledger.complete(cookie), Some(recv.keep()))
+            let due = recv.ledger.complete(cookie).map(received);
+            (due, Some(recv.keep()))
         }
         Some(Named::Shared(_)) | None => return Next::IsNot(None),
     };
-    match wr_id {
-        Some(wr_id) => Next::Is(wr_id, kept),
+    match due {
+        Some((wr_id, opcode)) => Next::Is(wr_id, opcode, kept),
         None => Next::IsNot(kept),
     }
+}
+
+/// What the completion of a receive says.
+#[inline(always)]
+fn received(wr_id: u64) -> (u64, ibv_wc_opcode) {
+    (wr_id, IBV_WC_RECV)
 }
 
 impl<D: Driver> Completions<D> {

@@ -85,15 +85,15 @@ impl Entry {
         };
     }
 
-    /// The `wr_id`, if the application sees it succeed. It has a CQE then, which is awaited if the entry is not
-    /// [held](Stage::Held).
+    /// What its completion says, if the application sees it succeed. It has a CQE then, which is awaited if the entry is
+    /// not [held](Stage::Held).
     #[inline(always)]
-    pub(crate) fn due_wr_id(&self) -> Option<u64> {
+    pub(crate) fn due(&self) -> Option<(u64, ibv_wc_opcode)> {
         debug_assert!(!self.signaled || self.progress == Stage::Awaited);
-        self.signaled.then_some(self.wr_id)
+        self.signaled.then(|| self.wr_id_and_opcode())
     }
 
-    /// What the completion of a flushed one says.
+    /// What its completion says, whatever has become of it.
     #[inline(always)]
     pub(crate) fn wr_id_and_opcode(&self) -> (u64, ibv_wc_opcode) {
         (self.wr_id, self.opcode.into())

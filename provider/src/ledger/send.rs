@@ -2,6 +2,8 @@
 
 //! The ledger of a send queue.
 
+use rdma_core_sys::ibv_wc_opcode;
+
 use super::entries::Entries;
 use super::entry::{Entry, Outcome, Posted, Sent, Stage};
 use super::fill::{Free, fill};
@@ -226,7 +228,7 @@ impl SendLedger {
     }
 
     /// Entry `name` and others behind it, as far as the kernel's CQEs for their success, in this order, tell
-    /// nothing but that; up to one that has no [`due_wr_id`](Entry::due_wr_id).
+    /// nothing but that; up to one that is not [`due`](Entry::due).
     ///
     /// [`succeed`](Self::succeed) notes those CQEs. What is left is for [`complete`](Self::complete).
     #[inline(always)]
@@ -274,16 +276,16 @@ impl SendLedger {
     }
 
     /// Notes the kernel's CQE for the success of entry `name`, if it tells nothing but that, as in
-    /// [`due_from`](Self::due_from), and nothing comes before it; its `wr_id`.
+    /// [`due_from`](Self::due_from), and nothing comes before it; what its completion says.
     #[inline(always)]
-    pub(crate) fn succeed_next(&mut self, name: u32) -> Option<u64> {
+    pub(crate) fn succeed_next(&mut self, name: u32) -> Option<(u64, ibv_wc_opcode)> {
         if self.held > 0 || self.head != name || self.tail == name {
             return None;
         }
-        let wr_id = self.entries.get(name).due_wr_id()?;
+        let due = self.entries.get(name).due()?;
         self.head = name.wrapping_add(1);
         self.proven = name;
-        Some(wr_id)
+        Some(due)
     }
 
     /// Notes the kernel's CQEs for the success of the first `count` that [`due_from`](Self::due_from) has shown.

@@ -167,7 +167,7 @@ impl CompletionRing for Completions {
     }
 
     #[inline(always)]
-    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64) {
+    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64, _: ibv_wc_opcode) {
         self.take(wc, wr_id);
         self.published = self.reader.next();
         self.reader.give_back();
@@ -200,11 +200,13 @@ impl CompletionRing for Completions {
         &mut self,
         first: u64,
         entries: &[E],
-        wr_id: impl Fn(&E) -> Option<u64>,
+        of: impl Fn(&E) -> Option<(u64, ibv_wc_opcode)>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
         self.take_like(first, IBV_WC_SUCCESS, entries, wcs, |slot, entry, wc| {
-            to_wc(slot, wr_id(entry)?, wc);
+            // Its own opcode is there.
+            let (wr_id, _) = of(entry)?;
+            to_wc(slot, wr_id, wc);
             Some(())
         })
     }

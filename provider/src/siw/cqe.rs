@@ -106,9 +106,8 @@ impl CompletionRing for Completions {
     }
 
     #[inline(always)]
-    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64) {
-        let cqe = self.0.written();
-        write_wc(cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe), wc);
+    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64, opcode: ibv_wc_opcode) {
+        write_wc(self.0.written(), wr_id, IBV_WC_SUCCESS, opcode, wc);
         self.0.advance_alone();
     }
 
@@ -128,11 +127,12 @@ impl CompletionRing for Completions {
         &mut self,
         first: u64,
         entries: &[E],
-        wr_id: impl Fn(&E) -> Option<u64>,
+        of: impl Fn(&E) -> Option<(u64, ibv_wc_opcode)>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
         self.take_like(first, status::SUCCESS, entries, wcs, |cqe, entry, wc| {
-            write_wc(cqe, wr_id(entry)?, IBV_WC_SUCCESS, opcode(cqe), wc);
+            let (wr_id, opcode) = of(entry)?;
+            write_wc(cqe, wr_id, IBV_WC_SUCCESS, opcode, wc);
             Some(())
         })
     }
@@ -148,7 +148,7 @@ impl CompletionRing for Completions {
                 return None;
             }
             let wr_id = complete(id(cqe))?;
-            write_wc(cqe, wr_id, IBV_WC_SUCCESS, opcode(cqe), wc);
+            write_wc(cqe, wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, wc);
             Some(())
         })
     }

@@ -13,14 +13,14 @@ use crate::rows::{SUMS, sum};
 /// few more than it does (`docs/performance.md`), so that what makes it slower is noticed. linux 6.12's rxe has mostly not
 /// begun with a send when its doorbell is over, which costs 26 instructions more (`Driver::MAY_STICK`).
 const LIMITS: [(f64, f64); SUMS.len()] = [
-    (0.74, 0.84),
-    (0.76, 0.91),
-    (0.70, 1.24),
-    (0.90, 1.54),
-    (1.42, f64::INFINITY),
-    (0.96, 0.92),
-    (1.05, 1.28),
-    (1.10, 1.29),
+    (0.72, 0.81),
+    (0.74, 0.88),
+    (0.66, 1.11),
+    (0.76, 1.26),
+    (1.38, f64::INFINITY),
+    (0.96, 0.86),
+    (0.98, 1.09),
+    (1.0, 1.08),
 ];
 
 /// Instructions for each receive that is flushed: as many for 256 as for 4096.
