@@ -230,7 +230,7 @@ impl<'l> Receives for &'l mut SharedLedger {
 
     type Free = FreePlace<'l>;
 
-    /// Where an older receive has the place of the next one, it takes a [list](Self::fill) of one.
+    /// Where an older receive has the place of the next one, it takes a [list](Receives::fill) of one.
     #[inline(always)]
     fn free(self, cookies: CookieBase) -> Option<FreePlace<'l>> {
         if self.outstanding >= self.depth {
