@@ -179,8 +179,7 @@ impl SharedLedger {
     pub(crate) fn first_untaken(&self, untaken: u32) -> u32 {
         let mut first = self.next;
         let mut left = untaken;
-        // They are outstanding, and so no further back: on the way to another round, the place of the first would have
-        // been passed over with less than `depth` others, where as many again are free.
+        // They are outstanding, and within one round of the places: of each round, half or more was free for a post.
         for _ in 0..self.places.count() {
             if left == 0 {
                 break;
