@@ -5,6 +5,7 @@
 #![expect(clippy::arithmetic_side_effects, reason = "counts of a test")]
 
 use std::collections::VecDeque;
+use std::thread;
 
 use proptest::prelude::*;
 use rdma_core_sys::{IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR};
@@ -376,6 +377,33 @@ fn receives_complete_in_order_and_once() {
     assert_eq!(ledger.next_flushed(), Some(2));
     assert_eq!(ledger.next_flushed(), None);
     assert_eq!(ledger.complete(3), Received::Due(3));
+    assert!(ledger.is_empty());
+}
+
+/// One thread posts under the lock of the queue, another polls under that of the CQ.
+#[test]
+fn receives_are_polled_beside_posts() {
+    const RECEIVES: u32 = 20_000;
+    let ledger = RecvLedger::new(4).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for wr_id in 0..u64::from(RECEIVES) {
+                while push(&ledger, !wr_id).is_none() {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut name = 0;
+        while name < RECEIVES {
+            match ledger.succeed_next(name) {
+                Some(wr_id) => {
+                    assert_eq!(wr_id, !u64::from(name));
+                    name += 1;
+                }
+                None => thread::yield_now(),
+            }
+        }
+    });
     assert!(ledger.is_empty());
 }
 
