@@ -27,6 +27,7 @@ use crate::cookie::{self, OwnerId};
 use crate::driver::{CompletionRing, Driver, holds};
 use crate::errno::{Errno, Result};
 use crate::flush::{Chore, Due, Dying};
+use crate::held::Held;
 use crate::lock::{Mutex, MutexGuard, lock};
 use crate::met::Met;
 use crate::object;
@@ -40,7 +41,7 @@ use crate::start_poll::Batch;
 #[repr(C)]
 pub(crate) struct Cq<D: Driver> {
     base: UnsafeCell<verbs_cq>,
-    pub(crate) queue: Arc<CompletionQueue<D>>,
+    pub(crate) queue: Held<CompletionQueue<D>>,
     /// Of an extended CQ.
     pub(crate) batch: Batch,
     /// The parent domain that the application wants it in.
@@ -48,10 +49,12 @@ pub(crate) struct Cq<D: Driver> {
 }
 
 /// What a CQ's QPs share with it. They hold it too, so that it outlives them.
+// The lock is in front: polls need no other address for it.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct CompletionQueue<D: Driver> {
-    pub(crate) context: Arc<Context>,
     state: Mutex<Completions<D>>,
+    pub(crate) context: Arc<Context>,
     /// What asks the kernel for an event without the lock.
     pub(crate) notify: D::Notify,
     pub(crate) armed: Arc<Armed>,
@@ -406,7 +409,7 @@ pub(crate) unsafe fn create_with_room<D: Driver>(
         });
         // SAFETY: inside the allocation. libibverbs' half, where the kernel has answered with all the room.
         unsafe {
-            (&raw mut (*cq.as_mut_ptr()).queue).write(queue);
+            (&raw mut (*cq.as_mut_ptr()).queue).write(Held::new(queue));
             (&raw mut (*cq.as_mut_ptr()).batch).write(batch);
             (&raw mut (*cq.as_mut_ptr()).domain).write(None);
             (*base).cqe = cqe;

@@ -37,6 +37,7 @@ mod driver;
 mod earlier_life;
 mod errno;
 mod flush;
+mod held;
 mod last_wqe;
 mod ledger;
 mod lock;

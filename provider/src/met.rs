@@ -30,13 +30,15 @@ impl<D: Driver> Clone for Named<'_, D> {
 
 impl<D: Driver> Copy for Named<'_, D> {}
 
-/// The queues whose CQEs were settled lately. What is polled next is mostly of the last one, or of a few that take
-/// turns.
+/// The queues whose CQEs were settled lately. What is polled next is mostly of the last one of its kind, or of a few
+/// that take turns.
 #[derive(Debug)]
 pub(crate) struct Met<D: Driver> {
-    last: One<D>,
+    recvs: One<&'static OwnQueue<D::Recvs>>,
+    sends: One<&'static Mutex<SendQueue<D::Sends>>>,
+    shared: One<&'static SharedQueue<D>>,
     /// Each in the place that its key has.
-    others: [One<D>; OTHERS],
+    others: [One<Named<'static, D>>; OTHERS],
 }
 
 const PLACE_BITS: u32 = 4;
@@ -47,24 +49,17 @@ const OTHERS: usize = 1 << PLACE_BITS;
 /// # Invariants
 ///
 /// There is a queue, unless the key is [`NOBODY`].
-struct One<D: Driver> {
+#[derive(Clone, Copy)]
+struct One<Q> {
     key: u64,
     /// As long as it is met: see [`queue`](Self::queue).
-    queue: Option<Named<'static, D>>,
+    queue: Option<Q>,
 }
 
 /// No cookie has this key.
 const NOBODY: u64 = u64::MAX;
 
-impl<D: Driver> Clone for One<D> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<D: Driver> Copy for One<D> {}
-
-impl<D: Driver> fmt::Debug for One<D> {
+impl<Q> fmt::Debug for One<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("One").field(&self.key).finish()
     }
@@ -73,15 +68,36 @@ impl<D: Driver> fmt::Debug for One<D> {
 impl<D: Driver> Met<D> {
     pub(crate) fn nobody() -> Self {
         Self {
-            last: One::nobody(),
+            recvs: One::nobody(),
+            sends: One::nobody(),
+            shared: One::nobody(),
             others: array::from_fn(|_| One::nobody()),
         }
     }
 
-    fn note(&mut self, one: One<D>) {
-        self.last = one;
-        if let Some(place) = self.others.get_mut(place(one.key)) {
-            *place = one;
+    /// Keeps a queue that a cookie names.
+    ///
+    /// # Safety
+    ///
+    /// The queue is of a QP that completes to this CQ, or is the SRQ of such a QP: before they are freed, the QP is
+    /// forgotten under the lock of the CQ, and this with it.
+    unsafe fn note(&mut self, cookie: u64, queue: Named<'_, D>) {
+        let key = Cookie::key(cookie);
+        // SAFETY: the caller's promise: it is there as long as this.
+        let queue = unsafe {
+            match queue {
+                Named::Sends(queue) => Named::Sends(NonNull::from(queue).as_ref()),
+                Named::Recvs(queue) => Named::Recvs(NonNull::from(queue).as_ref()),
+                Named::Shared(queue) => Named::Shared(NonNull::from(queue).as_ref()),
+            }
+        };
+        match queue {
+            Named::Sends(queue) => self.sends = One::new(key, queue),
+            Named::Recvs(queue) => self.recvs = One::new(key, queue),
+            Named::Shared(queue) => self.shared = One::new(key, queue),
+        }
+        if let Some(place) = self.others.get_mut(place(key)) {
+            *place = One::new(key, queue);
         }
     }
 
@@ -93,13 +109,19 @@ impl<D: Driver> Met<D> {
     #[inline(always)]
     pub(crate) unsafe fn queue<'a>(&self, cookie: u64) -> Option<Named<'a, D>> {
         let key = Cookie::key(cookie);
-        let one = if key == self.last.key {
-            &self.last
-        } else {
-            self.others.get(place(key)).filter(|one| one.key == key)?
-        };
-        // SAFETY: it has the key of a cookie.
-        Some(unsafe { one.queue() })
+        // SAFETY: each has the key of a cookie.
+        unsafe {
+            if key == self.recvs.key {
+                Some(Named::Recvs(self.recvs.queue()))
+            } else if key == self.sends.key {
+                Some(Named::Sends(self.sends.queue()))
+            } else if key == self.shared.key {
+                Some(Named::Shared(self.shared.queue()))
+            } else {
+                let other = self.others.get(place(key)).filter(|one| one.key == key)?;
+                Some(other.queue())
+            }
+        }
     }
 }
 
@@ -110,7 +132,7 @@ fn place(key: u64) -> usize {
     ((key ^ key >> 28) & ((1 << PLACE_BITS) - 1)) as usize
 }
 
-impl<D: Driver> One<D> {
+impl<Q: Copy> One<Q> {
     fn nobody() -> Self {
         Self {
             key: NOBODY,
@@ -118,21 +140,9 @@ impl<D: Driver> One<D> {
         }
     }
 
-    /// # Safety
-    ///
-    /// The queue is of a QP that completes to this CQ, or is the SRQ of such a QP: before they are freed, the QP is
-    /// forgotten under the lock of the CQ, and this with it.
-    unsafe fn new(cookie: u64, queue: Named<'_, D>) -> Self {
-        // SAFETY: the caller's promise: it is there as long as this.
-        let queue = unsafe {
-            match queue {
-                Named::Sends(queue) => Named::Sends(NonNull::from(queue).as_ref()),
-                Named::Recvs(queue) => Named::Recvs(NonNull::from(queue).as_ref()),
-                Named::Shared(queue) => Named::Shared(NonNull::from(queue).as_ref()),
-            }
-        };
+    fn new(key: u64, queue: Q) -> Self {
         Self {
-            key: Cookie::key(cookie),
+            key,
             queue: Some(queue),
         }
     }
@@ -143,7 +153,7 @@ impl<D: Driver> One<D> {
     ///
     /// The key is not [`NOBODY`], and the CQ is locked as long as the queue is used.
     #[inline(always)]
-    unsafe fn queue<'a>(&self) -> Named<'a, D> {
+    unsafe fn queue(&self) -> Q {
         // SAFETY: there is one (invariant).
         unsafe { self.queue.unwrap_unchecked() }
     }
@@ -181,7 +191,7 @@ impl<D: Driver> CompletionQueue<D> {
         };
         if is_kept {
             // SAFETY: just looked; a QP's own queues are found for its CQs alone.
-            state.met.note(unsafe { One::new(raw, named) });
+            unsafe { state.met.note(raw, named) };
         }
         Some(named)
     }

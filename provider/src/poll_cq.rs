@@ -47,8 +47,7 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
     // SAFETY: the caller has room for so many there.
     unsafe {
         match queue.poll_quickly(num_entries == 1, &mut *wc.cast()) {
-            Quick::Nothing => 0,
-            Quick::One => 1,
+            Quick::Polled(count) => count,
             Quick::Successes(left, first, kept) => {
                 poll_successes(left, num_entries, wc, first, kept)
             }

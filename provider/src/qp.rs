@@ -25,6 +25,7 @@ use crate::doorbell::Doorbell;
 use crate::draft::Draft;
 use crate::driver::{Driver, RecvRing, SendRing, holds};
 use crate::errno::{Errno, Result};
+use crate::held::Held;
 use crate::ledger::{RecvLedger, SendLedger};
 use crate::lock::lock;
 use crate::object;
@@ -40,7 +41,7 @@ use crate::srq::Srq;
 #[repr(C)]
 pub(crate) struct Qp<D: Driver> {
     base: UnsafeCell<verbs_qp>,
-    pub(crate) pair: Arc<QueuePair<D>>,
+    pub(crate) pair: Held<QueuePair<D>>,
     /// What its queues hold, as its creation answered.
     pub(crate) cap: ibv_qp_cap,
     /// Where `ibv_wr_start` and what follows it work; without room, if the QP was not created for that.
@@ -195,7 +196,7 @@ unsafe fn make_of_these<D: Driver>(
     // SAFETY: inside the allocation, whose other half is done; a PD of ours.
     unsafe {
         let qp = qp.as_mut_ptr();
-        (&raw mut (*qp).pair).write(pair);
+        (&raw mut (*qp).pair).write(Held::new(pair));
         (&raw mut (*qp).cap).write(attr.cap);
         (&raw mut (*qp).draft).write(draft);
         (&raw mut (*qp)._domain).write(Domain::of(pd));
@@ -219,7 +220,7 @@ unsafe fn finish<D: Driver>(
     let (send_cq, recv_cq, srq) = unsafe {
         let cq = |cq| {
             Cq::<D>::of(cq)
-                .map(|cq| Arc::clone(&cq.queue))
+                .map(|cq| cq.queue.arc())
                 .ok_or(Errno::EINVAL)
         };
         (cq(attr.send_cq)?, cq(attr.recv_cq)?, Srq::<D>::of(attr.srq))
@@ -256,7 +257,7 @@ unsafe fn finish<D: Driver>(
         }
     }
     let recv = match (srq, own) {
-        (Some(srq), _) => Receiver::Shared(Arc::clone(&srq.queue)),
+        (Some(srq), _) => Receiver::Shared(srq.queue.arc()),
         (None, Some((ring, ledger))) => {
             let cookies = CookieBase::new(Queue::Recv, id);
             Receiver::Own(OwnQueue::new(RecvQueue::new(ring, cookies), ledger))
@@ -310,7 +311,7 @@ unsafe fn finish<D: Driver>(
 pub(crate) unsafe extern "C" fn destroy<D: Driver>(qp: *mut ibv_qp) -> c_int {
     status(|| {
         // SAFETY: a QP of ours.
-        let pair = Arc::clone(&unsafe { Qp::<D>::of(qp) }.ok_or(Errno::EINVAL)?.pair);
+        let pair = unsafe { Qp::<D>::of(qp) }.ok_or(Errno::EINVAL)?.pair.arc();
         let took = |cookie, qp_num| pair.took(cookie, qp_num);
         if D::REUSES_QP_NUMBERS && pair.srq().is_some() {
             // An SRQ's CQE tells its QP by the number alone. So it has to go while the number is

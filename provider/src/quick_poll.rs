@@ -5,6 +5,7 @@
 //! Whatever else there is, or may be, is left to [`poll_cq`](crate::poll_cq) as it was found. There is nothing here
 //! that waits, calls or panics, and little to be kept in mind at a time: no register has to be saved first.
 
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use rdma_core_sys::{IBV_WC_RECV, ibv_wc, ibv_wc_opcode};
@@ -17,9 +18,8 @@ use crate::met::{Met, Named};
 
 /// What came of a quick poll.
 pub(crate) enum Quick<'s, D: Driver> {
-    Nothing,
-    /// One success, which is polled.
-    One,
+    /// Nothing, or one success: what the verb answers.
+    Polled(c_int),
     /// Successes, the first of which has this cookie, and perhaps their queue.
     Successes(Left<'s, D>, u64, Option<Kept<'s>>),
     /// Something else.
@@ -62,7 +62,7 @@ impl<D: Driver> CompletionQueue<D> {
         }
         let cookie = match state.ring.glance() {
             Sight::Success(cookie) => cookie,
-            Sight::Nothing if !self.has_suspects() => return Quick::Nothing,
+            Sight::Nothing if !self.has_suspects() => return Quick::Polled(state.answer(0)),
             Sight::Nothing | Sight::Unclear => return Quick::Unknown(Left::new(self, state)),
         };
         if !(is_for_one || state.ring.is_last()) {
@@ -71,12 +71,11 @@ impl<D: Driver> CompletionQueue<D> {
         match succeed_next(&state.met, cookie) {
             Next::Is(wr_id, opcode, None) => {
                 state.ring.take_only(wc, wr_id, opcode);
-                Quick::One
+                Quick::Polled(state.answer(1))
             }
             Next::Is(wr_id, opcode, Some(queue)) => {
                 state.ring.take_only(wc, wr_id, opcode);
-                queue.give_back_with(state.keep());
-                Quick::One
+                Quick::Polled(queue.answer_with(state.keep(), 1))
             }
             Next::IsNot(queue) => Quick::Successes(Left::new(self, state), cookie, queue),
         }

@@ -22,6 +22,7 @@ use crate::cookie::{CookieBase, OwnerId, Queue};
 use crate::death::Cause;
 use crate::driver::{Driver, RecvRing, SrqResize, holds};
 use crate::errno::{Errno, Result};
+use crate::held::Held;
 use crate::ledger::SharedLedger;
 use crate::lock::{Mutex, MutexGuard, lock};
 use crate::object;
@@ -34,7 +35,7 @@ use crate::queue_pair::QueuePair;
 #[repr(C)]
 pub(crate) struct Srq<D: Driver> {
     base: UnsafeCell<verbs_srq>,
-    pub(crate) queue: Arc<SharedQueue<D>>,
+    pub(crate) queue: Held<SharedQueue<D>>,
     _domain: Arc<Domain>,
 }
 
@@ -201,7 +202,7 @@ pub(crate) unsafe fn make<D: Driver>(
     })?;
     // SAFETY: inside the allocation; a PD of ours.
     unsafe {
-        (&raw mut (*srq.as_mut_ptr()).queue).write(queue);
+        (&raw mut (*srq.as_mut_ptr()).queue).write(Held::new(queue));
         (&raw mut (*srq.as_mut_ptr())._domain).write(Domain::of(pd));
     }
     Ok(Box::into_raw(srq).cast())

@@ -22,6 +22,7 @@ mod atomic {
 }
 
 use std::cell::UnsafeCell;
+use std::ffi::c_int;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -52,8 +53,9 @@ impl Word {
     }
 }
 
-/// A value that one thread uses at a time.
+/// A value that one thread uses at a time. The lock is where it begins.
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct Mutex<T> {
     word: Word,
     value: UnsafeCell<T>,
@@ -108,6 +110,13 @@ impl<'a, T> MutexGuard<'a, T> {
         let _guard = ManuallyDrop::new(self);
     }
 
+    /// Gives the lock back, which is the last that a verb does; the verb's `answer`.
+    #[inline(always)]
+    pub(crate) fn answer(self, answer: c_int) -> c_int {
+        let guard = ManuallyDrop::new(self);
+        word::answer(&guard.mutex.word.0, answer)
+    }
+
     /// Goes on to have the lock taken, and lets go of the value.
     #[inline(always)]
     pub(crate) fn keep(self) -> Kept<'a> {
@@ -124,12 +133,12 @@ pub(crate) struct Kept<'a> {
 }
 
 impl Kept<'_> {
-    /// Gives both back: this one first.
+    /// As [`MutexGuard::answer`], of two locks: this one is given back first.
     #[inline(always)]
-    pub(crate) fn give_back_with(self, other: Kept<'_>) {
+    pub(crate) fn answer_with(self, other: Kept<'_>, answer: c_int) -> c_int {
         let kept = [self, other].map(ManuallyDrop::new);
         let [first, second] = kept.each_ref().map(|kept| &kept.word.0);
-        word::give_back_both(first, second);
+        word::answer_for_both(first, second, answer)
     }
 }
 

@@ -5,6 +5,9 @@
 //! The model tests (`tests/model`) run these very functions in all interleavings; `atomic` and `futex` are the
 //! standard library's and the kernel's here, and loom's there.
 
+use std::ffi::c_int;
+use std::hint::black_box;
+
 use super::atomic::{AtomicU32, Ordering, spin_loop};
 use super::futex;
 
@@ -37,13 +40,23 @@ pub(super) fn give_back(word: &AtomicU32) {
     }
 }
 
-/// Gives two back that one thread has; nobody is woken before both are free.
+/// Gives it back, which is the last that a verb does; the verb's `answer`.
 #[inline(always)]
-pub(super) fn give_back_both(first: &AtomicU32, second: &AtomicU32) {
-    if is_free_at_once(first) {
-        give_back(second);
+pub(super) fn answer(word: &AtomicU32, answer: c_int) -> c_int {
+    if is_free_at_once(word) {
+        answer
     } else {
-        free_both(first, second);
+        free_and_answer(word, answer)
+    }
+}
+
+/// As [`answer`], of two; nobody is woken before both are free.
+#[inline(always)]
+pub(super) fn answer_for_both(first: &AtomicU32, second: &AtomicU32, answer: c_int) -> c_int {
+    if is_free_at_once(first) {
+        self::answer(second, answer)
+    } else {
+        free_both_and_answer(first, second, answer)
     }
 }
 
@@ -63,14 +76,24 @@ fn free(word: &AtomicU32) {
     futex::wake_one(word);
 }
 
+// They end the verb in its stead: functions that cannot unwind, and whose answer the compiler does not foresee. So it
+// needs no stack for a call.
 #[cold]
 #[inline(never)]
-fn free_both(first: &AtomicU32, second: &AtomicU32) {
+extern "C" fn free_and_answer(word: &AtomicU32, answer: c_int) -> c_int {
+    free(word);
+    black_box(answer)
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn free_both_and_answer(first: &AtomicU32, second: &AtomicU32, answer: c_int) -> c_int {
     let is_second_free = is_free_at_once(second);
     free(first);
     if !is_second_free {
         free(second);
     }
+    black_box(answer)
 }
 
 #[cold]

@@ -87,7 +87,7 @@ fn of_those_that_wait_for_two_locks_none_sleeps_for_ever() {
             .collect();
         word::take(&words[0]);
         word::take(&words[1]);
-        word::give_back_both(&words[1], &words[0]);
+        assert_eq!(word::answer_for_both(&words[1], &words[0], 7), 7);
         for other in others {
             other.join().unwrap();
         }
