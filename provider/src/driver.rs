@@ -274,28 +274,31 @@ pub(crate) trait RecvRing: Debug + Send {
 
 /// Free entries of a receive queue's ring, from the next one on.
 pub(crate) trait OpenRecvs {
-    /// Writes the list of a receive that has this `only` entry into the next one, if that is done quickly; whether it
-    /// was.
-    fn write_only(&mut self, only: &ibv_sge) -> bool;
+    /// What is known of a list that is written.
+    type List;
+
+    /// Writes the list of a receive that has this `only` entry into the next one, if that is done quickly.
+    fn write_only(&mut self, only: &ibv_sge) -> Option<Self::List>;
 
     /// Writes the list of any receive into the next one.
     ///
     /// # Errors
     ///
     /// As [`RecvRing::inspect`].
-    fn write_list(&mut self, wr: &ibv_recv_wr) -> Result<()>;
+    fn write_list(&mut self, wr: &ibv_recv_wr) -> Result<Self::List>;
 
     /// Writes what is left of the next one, whose list is written, under the id `cookie`, and goes on to the one
     /// after it.
-    fn finish(&mut self, cookie: u64);
+    fn finish(&mut self, cookie: u64, list: Self::List);
 
     /// Writes a receive into the next one under the id `cookie`, which has this `only` entry, if that is done
     /// quickly; whether it was. If not, it is for [`write`](Self::write).
     #[inline(always)]
     fn write_quickly(&mut self, cookie: u64, only: &ibv_sge) -> bool {
-        let is_written = self.write_only(only);
-        if is_written {
-            self.finish(cookie);
+        let list = self.write_only(only);
+        let is_written = list.is_some();
+        if let Some(list) = list {
+            self.finish(cookie, list);
         }
         is_written
     }
@@ -307,11 +310,11 @@ pub(crate) trait OpenRecvs {
     /// As [`RecvRing::inspect`]. Nothing that the kernel could see is written then.
     #[inline(always)]
     fn write(&mut self, cookie: u64, wr: &ibv_recv_wr) -> Result<()> {
-        match only_sge(wr) {
-            Some(only) if self.write_only(only) => {}
-            _ => self.write_list(wr)?,
-        }
-        self.finish(cookie);
+        let list = match only_sge(wr).and_then(|only| self.write_only(only)) {
+            Some(list) => list,
+            None => self.write_list(wr)?,
+        };
+        self.finish(cookie, list);
         Ok(())
     }
 

@@ -9,12 +9,78 @@ use rdma_core_sys::{IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, ibv_wc_opcode};
 pub(crate) struct Posted {
     /// The caller's.
     pub(crate) wr_id: u64,
-    /// `enum ibv_wc_opcode` of its completion.
-    pub(crate) opcode: u8,
-    /// The caller wants to see it succeed.
-    pub(crate) signaled: bool,
-    /// The kernel posts a CQE when it succeeds. Always true where `signaled` is.
-    pub(crate) reported: bool,
+    pub(crate) standing: Standing,
+}
+
+/// How a send stands with the kernel: one word, so that a driver can have those of its operations ready. In its bytes
+///
+/// | | |
+/// |---|---|
+/// | 0 | `enum ibv_wc_opcode` of its completion |
+/// | 1 | the status of an [`Outcome`]; without meaning before it is [held](Stage::Held) |
+/// | 2 | 1 if the caller wants to see it succeed |
+/// | 3 | its [`Stage`] |
+// A structure of these would have bytes that are never 2, by which the compiler would tell an `Option`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Standing(u32);
+
+impl Standing {
+    /// That of a send which is posted. If it is `reported`, the kernel posts a CQE when it succeeds: always true where
+    /// it is `signaled`.
+    pub(crate) const fn posted(opcode: u8, signaled: bool, reported: bool) -> Self {
+        debug_assert!(reported || !signaled);
+        let stage = if reported {
+            Stage::Awaited
+        } else {
+            Stage::Silent
+        };
+        Self::of(opcode, Outcome::SUCCESS, signaled, stage)
+    }
+
+    const fn of(opcode: u8, status: u8, signaled: bool, stage: Stage) -> Self {
+        Self(u32::from_ne_bytes([
+            opcode,
+            status,
+            signaled as u8,
+            stage as u8,
+        ]))
+    }
+
+    /// The same of a send that is signaled.
+    pub(super) const fn signaled(self) -> Self {
+        Self::posted(self.opcode(), true, true)
+    }
+
+    /// The same of a send whose outcome is known, with its status.
+    pub(super) const fn held(self, status: u8) -> Self {
+        Self::of(self.opcode(), status, self.is_signaled(), Stage::Held)
+    }
+
+    #[inline(always)]
+    pub(super) const fn opcode(self) -> u8 {
+        let [opcode, ..] = self.0.to_ne_bytes();
+        opcode
+    }
+
+    pub(super) const fn status(self) -> u8 {
+        let [_, status, ..] = self.0.to_ne_bytes();
+        status
+    }
+
+    #[inline(always)]
+    pub(super) const fn is_signaled(self) -> bool {
+        let [_, _, signaled, _] = self.0.to_ne_bytes();
+        signaled != 0
+    }
+
+    pub(super) const fn stage(self) -> Stage {
+        let [.., stage] = self.0.to_ne_bytes();
+        match stage {
+            0 => Stage::Silent,
+            1 => Stage::Awaited,
+            _ => Stage::Held,
+        }
+    }
 }
 
 /// How a send ended.
@@ -63,50 +129,39 @@ pub(crate) struct Entry {
     pub(super) wr_id: u64,
     /// Of an [`Outcome`]; without meaning before it is [held](Stage::Held).
     pub(super) byte_len: u32,
-    pub(super) opcode: u8,
-    /// As `byte_len`.
-    pub(super) status: u8,
-    pub(super) signaled: bool,
-    pub(super) progress: Stage,
+    pub(super) standing: Standing,
 }
 
 impl Entry {
     /// Has a free one be that of this send.
     #[inline(always)]
     pub(super) fn enter(&mut self, posted: Posted) {
-        debug_assert!(posted.reported || !posted.signaled);
         self.wr_id = posted.wr_id;
-        self.opcode = posted.opcode;
-        self.signaled = posted.signaled;
-        self.progress = if posted.reported {
-            Stage::Awaited
-        } else {
-            Stage::Silent
-        };
+        self.standing = posted.standing;
     }
 
     /// What its completion says, if the application sees it succeed. It has a CQE then, which is awaited if the entry is
     /// not [held](Stage::Held).
     #[inline(always)]
     pub(crate) fn due(&self) -> Option<(u64, ibv_wc_opcode)> {
-        debug_assert!(!self.signaled || self.progress == Stage::Awaited);
-        self.signaled.then(|| self.wr_id_and_opcode())
+        debug_assert!(!self.standing.is_signaled() || self.standing.stage() == Stage::Awaited);
+        self.standing.is_signaled().then(|| self.wr_id_and_opcode())
     }
 
     /// What its completion says, whatever has become of it.
     #[inline(always)]
     pub(crate) fn wr_id_and_opcode(&self) -> (u64, ibv_wc_opcode) {
-        (self.wr_id, self.opcode.into())
+        (self.wr_id, self.standing.opcode().into())
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(super) enum Stage {
     /// Succeeds without a CQE: over as soon as a later send is.
-    #[default]
-    Silent,
+    Silent = 0,
     /// Its CQE is still to come.
-    Awaited,
+    Awaited = 1,
     /// Its outcome is known before its turn: the CQE came early, or the library made it.
     Held,
 }

@@ -26,7 +26,7 @@ mod atomic {
     pub(super) use std::sync::atomic::{AtomicU32, Ordering};
 }
 
-pub(crate) use entry::{Entry, Outcome, Posted, Sent, small};
+pub(crate) use entry::{Entry, Outcome, Posted, Sent, Standing, small};
 pub(crate) use recv::{Received, RecvLedger, wr_id_of};
 pub(crate) use send::{CqeOrder, Progress, SendLedger};
 pub(crate) use shared::{SharedLedger, Taken, is_before};

@@ -160,8 +160,7 @@ impl SendLedger {
         let first = self.tail;
         self.fill(|_| {
             accept().map(|posted| Posted {
-                signaled: true,
-                reported: true,
+                standing: posted.standing.signaled(),
                 ..posted
             })
         });
@@ -180,7 +179,7 @@ impl SendLedger {
         debug_assert!(self.is_closed());
         let mut name = self.head;
         while name != self.tail {
-            match self.entry(name).progress {
+            match self.entry(name).standing.stage() {
                 Stage::Silent if !self.flushes_in_order() && !is_lost(name) => {
                     self.hold(name, Outcome::DONE);
                 }
@@ -214,7 +213,7 @@ impl SendLedger {
     pub(crate) fn awaits_cqe(&self) -> bool {
         let mut name = self.head;
         while name != self.tail {
-            if self.entry(name).progress == Stage::Awaited {
+            if self.entry(name).standing.stage() == Stage::Awaited {
                 return true;
             }
             name = name.wrapping_add(1);
@@ -299,7 +298,7 @@ impl SendLedger {
 
     /// Notes the kernel's CQE for entry `name`.
     pub(crate) fn complete(&mut self, name: u32, outcome: Outcome) -> Progress {
-        if !self.is_outstanding(name) || self.entry(name).progress == Stage::Held {
+        if !self.is_outstanding(name) || self.entry(name).standing.stage() == Stage::Held {
             return Progress::Stale;
         }
         if outcome.status == Outcome::SUCCESS {
@@ -328,12 +327,12 @@ impl SendLedger {
         while self.has_held() {
             let entry = *self.entry(self.head);
             self.head = self.head.wrapping_add(1);
-            if entry.progress == Stage::Silent {
+            if entry.standing.stage() == Stage::Silent {
                 continue;
             }
             self.held = self.held.wrapping_sub(1);
             let outcome = Outcome {
-                status: entry.status,
+                status: entry.standing.status(),
                 byte_len: entry.byte_len,
             };
             if let Some(sent) = Self::due(&entry, outcome) {
@@ -346,7 +345,7 @@ impl SendLedger {
     /// Whether [`next_held`](Self::next_held) would find something to look at.
     pub(crate) fn has_held(&self) -> bool {
         self.held > 0
-            && match self.entry(self.head).progress {
+            && match self.entry(self.head).standing.stage() {
                 Stage::Held => true,
                 // A dying kernel may still flush it.
                 Stage::Silent => self.life == Life::Alive,
@@ -359,7 +358,7 @@ impl SendLedger {
     ///
     /// This keeps an application that never asks for a completion from filling its queue.
     pub(crate) fn retire_silent_before(&mut self, name: u32) {
-        while self.head != name && self.entry(self.head).progress == Stage::Silent {
+        while self.head != name && self.entry(self.head).standing.stage() == Stage::Silent {
             self.head = self.head.wrapping_add(1);
         }
     }
@@ -379,7 +378,7 @@ impl SendLedger {
         };
         let mut dropped = self.head;
         while dropped != name {
-            if self.entry(dropped).progress == Stage::Awaited {
+            if self.entry(dropped).standing.stage() == Stage::Awaited {
                 self.hold(dropped, outcome);
             }
             dropped = dropped.wrapping_add(1);
@@ -394,7 +393,7 @@ impl SendLedger {
         }
         let mut dropped = self.head;
         while self.flushing && dropped != name {
-            if self.entry(dropped).progress == Stage::Silent {
+            if self.entry(dropped).standing.stage() == Stage::Silent {
                 self.hold(dropped, Outcome::FLUSHED);
             }
             dropped = dropped.wrapping_add(1);
@@ -404,17 +403,16 @@ impl SendLedger {
 
     fn hold(&mut self, name: u32, outcome: Outcome) {
         let entry = self.entry_mut(name);
-        entry.progress = Stage::Held;
-        entry.status = outcome.status;
+        entry.standing = entry.standing.held(outcome.status);
         entry.byte_len = outcome.byte_len;
         self.held = self.held.wrapping_add(1);
     }
 
     /// An unsuccessful send is always due, an unsignaled one that succeeded never.
     fn due(entry: &Entry, outcome: Outcome) -> Option<Sent> {
-        (entry.signaled || outcome.status != Outcome::SUCCESS).then_some(Sent {
+        (entry.standing.is_signaled() || outcome.status != Outcome::SUCCESS).then_some(Sent {
             wr_id: entry.wr_id,
-            opcode: entry.opcode,
+            opcode: entry.standing.opcode(),
             outcome,
         })
     }

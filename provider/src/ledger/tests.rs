@@ -79,9 +79,7 @@ impl Application {
         let wr_id = self.posted;
         let posted = Posted {
             wr_id,
-            opcode: 0,
-            signaled: send.signaled,
-            reported,
+            standing: Standing::posted(0, send.signaled, reported),
         };
         let (mut one, mut entered) = (Some(posted), None);
         self.ledger.fill(|name| {
@@ -96,9 +94,7 @@ impl Application {
     fn post_dead(&mut self) {
         let posted = Posted {
             wr_id: self.posted,
-            opcode: 0,
-            signaled: false,
-            reported: false,
+            standing: Standing::posted(0, false, false),
         };
         let mut one = Some(posted);
         self.ledger.fill_flushed(|| one.take());

@@ -5,7 +5,7 @@
 //! The model tests (`tests/model`) run these very functions against the kernel's side of each
 //! protocol, in all interleavings; `atomic` is the standard library's here and loom's there.
 
-use super::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use super::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 /// rxe: the index that the kernel owns.
 ///
@@ -38,49 +38,48 @@ pub(super) fn reset_wqe_state(word: &AtomicU64) {
     word.store(0, Ordering::Relaxed);
 }
 
-/// siw: hands a work queue entry to the kernel.
+/// siw: hands a work queue entry to the kernel, by the word that its flags are in.
 ///
 /// Release: pairs with the kernel's `READ_ONCE(flags)`, on which its copy of the entry depends
 /// (`siw.h: sq_get_next`, `siw_qp_rx.c: siw_rqe_get`).
-pub(super) fn publish_entry(flags: &AtomicU16, value: u16) {
-    flags.store(value, Ordering::Release);
+pub(super) fn publish_entry(head: &AtomicU32, value: u32) {
+    head.store(value, Ordering::Release);
 }
 
 /// siw: hands an entry to the kernel in whose place a mark stands; false if the kernel has flushed the
 /// mark.
 ///
 /// SeqCst: as a release it pairs with the kernel's `READ_ONCE(flags)`, as in [`publish_entry`]. It is
-/// also the full barrier before [`older_entry_flags`].
-pub(super) fn publish_over_mark(flags: &AtomicU16, mark: u16, value: u16) -> bool {
-    flags
-        .compare_exchange(mark, value, Ordering::SeqCst, Ordering::Relaxed)
+/// also the full barrier before [`older_entry`].
+pub(super) fn publish_over_mark(head: &AtomicU32, mark: u32, value: u32) -> bool {
+    head.compare_exchange(mark, value, Ordering::SeqCst, Ordering::Relaxed)
         .is_ok()
 }
 
-/// siw: the flags of a work queue entry, 0 once the kernel has taken it.
+/// siw: the word of a work queue entry, whose flags are 0 once the kernel has taken it.
 ///
 /// Acquire: pairs with the kernel's `smp_store_mb(flags, 0)`: its copy is made.
-pub(super) fn entry_flags(flags: &AtomicU16) -> u16 {
-    flags.load(Ordering::Acquire)
+pub(super) fn entry(head: &AtomicU32) -> u32 {
+    head.load(Ordering::Acquire)
 }
 
-/// siw: the flags of an entry that was published before newer ones, after these were.
+/// siw: the word of an entry that was published before newer ones, after these were.
 ///
 /// The kernel clears an entry's flags and then looks at the next entry, with a full barrier between
 /// (`smp_store_mb`, then `sq_get_next`). Here the newer flags are stored and then the older ones
 /// loaded, with the fence between: SeqCst, the partner of that barrier. So if the older entry still
 /// has its flags, the kernel will find the newer one; and if the kernel did not find the newer one,
 /// the older one has none.
-pub(super) fn older_entry_flags(flags: &AtomicU16) -> u16 {
+pub(super) fn older_entry(head: &AtomicU32) -> u32 {
     fence(Ordering::SeqCst);
-    flags.load(Ordering::Relaxed)
+    head.load(Ordering::Relaxed)
 }
 
-/// siw: takes an entry back, if it still has `flags`, and leaves `instead`.
+/// siw: takes an entry back, if its word is still `value`, and leaves `instead`.
 ///
 /// Relaxed: nothing is passed on.
-pub(super) fn take_back_entry(word: &AtomicU16, flags: u16, instead: u16) -> bool {
-    word.compare_exchange(flags, instead, Ordering::Relaxed, Ordering::Relaxed)
+pub(super) fn take_back_entry(head: &AtomicU32, value: u32, instead: u32) -> bool {
+    head.compare_exchange(value, instead, Ordering::Relaxed, Ordering::Relaxed)
         .is_ok()
 }
 

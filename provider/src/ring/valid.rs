@@ -13,28 +13,24 @@
 //! So an entry with another flag than VALID behind all others is left alone while the QP lives, and
 //! becomes a CQE when it dies. No event of the kernel's tells of every such death; the mark does.
 
+mod head;
 mod open;
 
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::os::fd::RawFd;
 
-use super::atomic::AtomicU16;
+use super::atomic::AtomicU32;
 use super::map::Mapping;
 use super::order;
 use crate::errno::{Errno, Result};
-use kernel_abi::siw::{Rqe, Sqe, flags};
+use kernel_abi::siw::{Rqe, Sqe};
 
+pub(crate) use head::Head;
 pub(crate) use open::{OpenEntries, OpenEntry};
 
-/// Where the flags of an [`Sqe`] and an [`Rqe`] are.
-const FLAGS: usize = offset_of!(Sqe, flags);
-const _: () = assert!(FLAGS == offset_of!(Rqe, flags));
-/// Where their ids are.
+/// Where the ids of an [`Sqe`] and an [`Rqe`] are.
 const _: () = assert!(offset_of!(Sqe, id) == 0 && offset_of!(Rqe, id) == 0);
-
-/// The flags of a mark: one that the kernel's code does not use.
-const MARK: u16 = flags::COMPLETED;
 
 /// A mapped ring of [`Sqe`]s or [`Rqe`]s.
 ///
@@ -101,14 +97,18 @@ impl<T> ValidRing<T> {
             .wrapping_add(((index & self.mask) as usize).wrapping_mul(size_of::<T>()))
     }
 
-    fn flags(&self, index: u32) -> &AtomicU16 {
+    fn word(&self, index: u32) -> &AtomicU32 {
         // SAFETY: inside the mapping (invariant).
-        unsafe { open::flags_at(self.entry(index)) }
+        unsafe { open::word_of(self.entry(index)) }
+    }
+
+    fn head(&self, index: u32) -> Head {
+        Head::from_word(order::entry(self.word(index)))
     }
 
     /// Whether the kernel has not yet taken the entry that `index` (masked here) names.
     pub(crate) fn is_pending(&self, index: u32) -> bool {
-        order::entry_flags(self.flags(index)) & flags::VALID != 0
+        self.head(index).is_valid()
     }
 
     /// The entries from the one on that `index` (masked here) names, which are not pending, to be written.
@@ -140,7 +140,8 @@ impl<T> ValidRing<T> {
         while count < self.capacity() {
             at = self.before(at);
             // SAFETY: an entry of the ring's.
-            if order::entry_flags(unsafe { open::flags_at(at) }) & flags::VALID == 0 {
+            let head = Head::from_word(order::entry(unsafe { open::word_of(at) }));
+            if !head.is_valid() {
                 break;
             }
             count = count.wrapping_add(1);
@@ -171,34 +172,35 @@ impl<T> ValidRing<T> {
 
     /// Whether a mark stands where `index` is.
     pub(crate) fn is_marked(&self, index: u32) -> bool {
-        order::entry_flags(self.flags(index)) == MARK
+        self.head(index).is_mark()
     }
 
     /// Takes a pending entry back from a kernel that does not look at the ring.
     ///
     /// Returns false if it was taken all the same.
     pub(crate) fn take_back(&mut self, index: u32) -> bool {
-        self.replace(index, 0)
+        self.replace(index, Head::TAKEN)
     }
 
     /// Turns a pending entry into a mark, likewise.
     pub(crate) fn take_back_for_mark(&mut self, index: u32, id: u64) -> bool {
-        let taken = self.replace(index, MARK);
+        let taken = self.replace(index, Head::MARK);
         if taken {
             self.open(index).entry().write_id(id);
         }
         taken
     }
 
-    fn replace(&mut self, index: u32, instead: u16) -> bool {
-        let word = self.flags(index);
-        let now = order::entry_flags(word);
-        now & flags::VALID != 0 && order::take_back_entry(word, now, instead)
+    fn replace(&mut self, index: u32, instead: Head) -> bool {
+        let now = self.head(index);
+        now.is_valid() && order::take_back_entry(self.word(index), now.word(), instead.word())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kernel_abi::siw::flags;
+
     use super::*;
 
     fn ring() -> ValidRing<Rqe> {
@@ -212,8 +214,8 @@ mod tests {
         }
         // SAFETY: an entry inside the mapping, which this thread alone uses.
         let id = unsafe { ring.entry(index).cast::<u64>().read_unaligned() };
-        ring.flags(index)
-            .store(0, std::sync::atomic::Ordering::SeqCst);
+        ring.word(index)
+            .store(Head::TAKEN.word(), std::sync::atomic::Ordering::SeqCst);
         Some(id)
     }
 
@@ -227,7 +229,9 @@ mod tests {
                 .entry()
                 .write_part::<0, _>(u64::from(index));
             assert!(!ring.is_pending(index));
-            ring.open(index).entry().publish(flags::SIGNALLED);
+            ring.open(index)
+                .entry()
+                .publish(Head::valid(flags::SIGNALLED, 1, 0));
             let next = index.wrapping_add(1);
             assert!(ring.is_pending(index) && ring.open(next).will_be_seen());
             assert_eq!(take(&ring, index), Some(u64::from(index)));
@@ -238,8 +242,8 @@ mod tests {
     #[test]
     fn what_was_taken_cannot_be_taken_back() {
         let mut ring = ring();
-        ring.open(0).entry().publish(0);
-        ring.open(1).entry().publish(0);
+        ring.open(0).entry().publish(Head::valid(0, 0, 0));
+        ring.open(1).entry().publish(Head::valid(0, 0, 0));
         assert_eq!(take(&ring, 0), Some(0));
         assert!(!ring.take_back(0));
         assert!(ring.take_back(1));
@@ -255,12 +259,12 @@ mod tests {
         ring.open(0).entry().write_part::<0, _>(1_u64);
         assert!(ring.is_marked(0));
         assert!(ring.mark(1, 99));
-        assert!(ring.open(0).entry().publish_over_mark(0));
+        assert!(ring.open(0).entry().publish_over_mark(Head::valid(0, 0, 0)));
         assert!(!ring.mark(0, 99));
         assert_eq!(take(&ring, 0), Some(1));
         assert!(ring.unmark(1) && !ring.unmark(1));
-        assert!(!ring.open(1).entry().publish_over_mark(0));
-        ring.open(2).entry().publish(0);
+        assert!(!ring.open(1).entry().publish_over_mark(Head::valid(0, 0, 0)));
+        ring.open(2).entry().publish(Head::valid(0, 0, 0));
         assert!(ring.take_back_for_mark(2, 99) && ring.is_marked(2));
     }
 

@@ -12,7 +12,7 @@ use rdma_core_sys::{
 };
 
 use crate::errno::{Errno, Result};
-use crate::ledger::small;
+use crate::ledger::{Standing, small};
 use crate::wr::{Beyond, SendRequest};
 
 /// What an operation has of its own in its WQE.
@@ -29,8 +29,8 @@ pub(super) enum Own {
 /// An operation that a QP has.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation {
-    /// `enum ibv_wc_opcode` of its completion.
-    pub(super) completion: u8,
+    /// That of a send which is not signaled, and of one that is: the kernel posts no other CQEs.
+    pub(super) standing: [Standing; 2],
     pub(super) own: Own,
 }
 
@@ -78,13 +78,22 @@ pub(super) fn operations(qp_type: ibv_qp_type) -> &'static Operations {
 
 /// What RC QPs have that `ibv_post_send`(3) does not.
 static ATOMIC_WRITE: Operation = Operation {
-    completion: small(IBV_WC_ATOMIC_WRITE),
+    standing: standing(IBV_WC_ATOMIC_WRITE),
     own: Own::Target,
 };
 static FLUSH: Operation = Operation {
-    completion: small(WC_FLUSH),
+    standing: standing(WC_FLUSH),
     own: Own::Target,
 };
+
+/// Of an operation with this `enum ibv_wc_opcode`.
+const fn standing(completion: u32) -> [Standing; 2] {
+    let opcode = small(completion);
+    [
+        Standing::posted(opcode, false, false),
+        Standing::posted(opcode, true, true),
+    ]
+}
 
 impl Operations {
     #[expect(
@@ -93,7 +102,7 @@ impl Operations {
     )]
     const fn with(mut self, opcode: u32, completion: u32, own: Own) -> Self {
         self.by_opcode[opcode as usize] = Some(Operation {
-            completion: small(completion),
+            standing: standing(completion),
             own,
         });
         self

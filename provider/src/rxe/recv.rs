@@ -53,20 +53,20 @@ pub(crate) struct Open<'r> {
 }
 
 impl OpenRecvs for Open<'_> {
+    type List = ();
+
     /// If it may have one.
     #[inline(always)]
-    fn write_only(&mut self, only: &ibv_sge) -> bool {
+    fn write_only(&mut self, only: &ibv_sge) -> Option<()> {
         let mut slot = self.slots.slot();
-        let is_written = slot.write_tail_part(only).is_ok();
-        if is_written {
-            slot.write_part::<{ offset_of!(RecvWqe, dma) }, _>(dma(1, only.length));
-        }
-        is_written
+        slot.write_tail_part(only).ok()?;
+        slot.write_part::<{ offset_of!(RecvWqe, dma) }, _>(dma(1, only.length));
+        Some(())
     }
 
     /// The kernel does not look at what is `reserved` (linux 6.1, 6.12 `rxe_resp.c`).
     #[inline(always)]
-    fn finish(&mut self, cookie: u64) {
+    fn finish(&mut self, cookie: u64, (): ()) {
         let mut slot = self.slots.slot();
         slot.write_part::<{ offset_of!(RecvWqe, wr_id) }, _>(cookie);
         self.slots.pass();

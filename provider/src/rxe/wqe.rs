@@ -285,12 +285,11 @@ const _: () = {
 /// What the ledger is to remember of a send, if all have `flags`.
 #[inline(always)]
 pub(super) fn posted(wr: &ibv_send_wr, operation: &Operation, flags: u32) -> Posted {
-    let signaled = (wr.send_flags | flags) & IBV_SEND_SIGNALED != 0;
+    let is_signaled = (wr.send_flags | flags) & IBV_SEND_SIGNALED != 0;
+    let [silent, signaled] = &operation.standing;
     Posted {
         wr_id: wr.wr_id,
-        opcode: operation.completion,
-        signaled,
-        reported: signaled,
+        standing: if is_signaled { *signaled } else { *silent },
     }
 }
 

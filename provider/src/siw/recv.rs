@@ -12,7 +12,7 @@ use rdma_core_sys::{ibv_recv_wr, ibv_sge};
 use super::send::{MAX_SGE, write_sges};
 use crate::driver::{OpenRecvs, RecvRing, SrqResize};
 use crate::errno::{Errno, Result};
-use crate::ring::valid::{OpenEntries, OpenEntry, ValidRing};
+use crate::ring::valid::{Head, OpenEntries, OpenEntry, ValidRing};
 use crate::wr::{message_len, sges};
 
 /// A mapped RQ or SRQ.
@@ -41,38 +41,48 @@ impl Recvs {
 #[derive(Debug)]
 pub(crate) struct Open<'r> {
     rqes: OpenEntries<'r, Rqe>,
+    /// With which the first one will be published, once it is written.
+    first_head: Head,
     /// See [`Recvs`].
     mark: &'r Option<NonZeroU64>,
 }
 
+/// The head of an RQE that has so many entries.
+fn head(num_sge: u8) -> Head {
+    Head::valid(0, num_sge, 0)
+}
+
 impl OpenRecvs for Open<'_> {
+    type List = Head;
+
     /// If it is not empty.
     #[inline(always)]
-    fn write_only(&mut self, only: &ibv_sge) -> bool {
-        let is_written = only.length != 0;
-        if is_written {
-            let mut rqe = self.rqes.entry();
-            rqe.write_part::<{ offset_of!(Rqe, sge) }, _>(*only);
-            rqe.write_part::<{ offset_of!(Rqe, num_sge) }, _>(1_u8);
+    fn write_only(&mut self, only: &ibv_sge) -> Option<Head> {
+        if only.length == 0 {
+            return None;
         }
-        is_written
+        let mut rqe = self.rqes.entry();
+        rqe.write_part::<{ offset_of!(Rqe, sge) }, _>(*only);
+        Some(head(1))
     }
 
     /// The kernel takes an RQE whose flags are VALID and nothing else, in turn (linux 6.1, 6.12 `siw_qp_rx.c:
     /// siw_rqe_get`): the first goes last.
     #[inline(always)]
-    fn finish(&mut self, cookie: u64) {
+    fn finish(&mut self, cookie: u64, head: Head) {
         let is_first = self.rqes.is_at_first();
         let mut rqe = self.rqes.entry();
         rqe.write_part::<0, _>(cookie);
-        if !is_first {
-            rqe.publish(0);
+        if is_first {
+            self.first_head = head;
+        } else {
+            rqe.publish(head);
         }
         self.rqes.pass();
     }
 
     #[inline(always)]
-    fn write_list(&mut self, wr: &ibv_recv_wr) -> Result<()> {
+    fn write_list(&mut self, wr: &ibv_recv_wr) -> Result<Head> {
         write_scatter_list(self.rqes.entry(), wr)
     }
 
@@ -83,15 +93,15 @@ impl OpenRecvs for Open<'_> {
         }
         self.rqes.leave();
         let Some(mark) = *self.mark else {
-            self.rqes.first().publish(0);
+            self.rqes.first().publish(self.first_head);
             return true;
         };
         self.rqes.entry().mark(mark.get());
-        self.rqes.first().publish_over_mark(0)
+        self.rqes.first().publish_over_mark(self.first_head)
     }
 }
 
-/// Writes a scatter list, leaving out empty entries.
+/// Writes a scatter list, leaving out empty entries; the head that it asks for.
 ///
 /// # Errors
 ///
@@ -99,11 +109,10 @@ impl OpenRecvs for Open<'_> {
 // Cold: the registers are for the lists of one entry.
 #[cold]
 #[inline(never)]
-fn write_scatter_list(mut rqe: OpenEntry<'_, Rqe>, wr: &ibv_recv_wr) -> Result<()> {
+fn write_scatter_list(rqe: OpenEntry<'_, Rqe>, wr: &ibv_recv_wr) -> Result<Head> {
     let sges = sges(wr, MAX_SGE)?;
-    let (count, _) = write_sges::<{ offset_of!(Rqe, sge) }, _>(rqe.reborrow(), sges)?;
-    rqe.write_part::<{ offset_of!(Rqe, num_sge) }, _>(count);
-    Ok(())
+    let (count, _) = write_sges::<{ offset_of!(Rqe, sge) }, _>(rqe, sges)?;
+    Ok(head(count))
 }
 
 impl RecvRing for Recvs {
@@ -121,6 +130,7 @@ impl RecvRing for Recvs {
     fn open(&mut self) -> Open<'_> {
         Open {
             rqes: self.ring.open_next(),
+            first_head: head(0),
             mark: &self.mark,
         }
     }

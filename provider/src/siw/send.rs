@@ -4,18 +4,17 @@
 
 use std::mem::offset_of;
 use std::os::fd::RawFd;
-use std::slice;
 
 use kernel_abi::siw::{self, Sge, Sqe};
 use rdma_core_sys::{ibv_send_wr, ibv_sge};
 
-use super::operation::{Operation, Own};
+use super::operation::{Form, OPERATIONS, Operation, Operations, Own};
 use crate::cookie::Mark;
 use crate::driver::{OpenSends, Published, SendRing};
 use crate::errno::{Errno, Result};
 use crate::ledger::Posted;
-use crate::ring::valid::{OpenEntries, OpenEntry, ValidRing};
-use crate::wr::{SendRequest, inline_bytes, is_inline, message_len, only_sge, sges};
+use crate::ring::valid::{Head, OpenEntries, OpenEntry, ValidRing};
+use crate::wr::{SendRequest, inline_bytes, message_len, only_sge, sges};
 
 /// Entries that an SQE or RQE has room for.
 #[expect(clippy::cast_possible_truncation, reason = "6")]
@@ -42,6 +41,9 @@ pub(crate) struct Sends {
     mark: u64,
     /// The entry at which the mark stands, or stood until the kernel flushed it.
     marked: u32,
+    /// They are the same for all. Not named where they are used: the compiler would ask for what it finds in them, one
+    /// after the other, instead of looking it up.
+    operations: &'static Operations,
 }
 
 impl Sends {
@@ -50,6 +52,7 @@ impl Sends {
             ring: ValidRing::map(cmd_fd, key, count)?,
             mark: 0,
             marked: 0,
+            operations: &OPERATIONS,
         })
     }
 }
@@ -58,12 +61,14 @@ impl Sends {
 #[derive(Debug)]
 pub(crate) struct Open<'r> {
     sqes: OpenEntries<'r, Sqe>,
-    /// The flags with which the first one will be published, once it is written.
-    first_flags: u16,
+    /// With which the first one will be published, once it is written.
+    first_head: Head,
     /// See [`Sends`].
     mark: &'r u64,
     /// See [`Sends`].
     marked: &'r mut u32,
+    /// See [`Sends`].
+    operations: &'static Operations,
     /// `IBV_SEND_*` that every send has.
     flags: &'r u32,
 }
@@ -77,7 +82,7 @@ impl Open<'_> {
         cookie: u64,
         wr: &ibv_send_wr,
         operation: &Operation,
-        num_sge: u8,
+        head: Head,
     ) -> Posted {
         let is_first = self.sqes.is_at_first();
         let mut sqe = self.sqes.entry();
@@ -85,17 +90,17 @@ impl Open<'_> {
             write_own(&mut sqe, operation.own, wr);
         }
         sqe.write_part::<0, _>(cookie);
-        sqe.write_part::<{ offset_of!(Sqe, num_sge) }, _>([num_sge, operation.siw_opcode]);
-        let asked = wr.send_flags | *self.flags;
-        let flags = operation.flags(asked).into();
         if is_first {
             // The kernel does not look behind the mark, so this one goes last.
-            self.first_flags = flags;
+            self.first_head = head;
         } else {
-            sqe.publish(flags);
+            sqe.publish(head);
         }
         self.sqes.pass();
-        operation.posted(wr, asked)
+        Posted {
+            wr_id: wr.wr_id,
+            standing: operation.standing,
+        }
     }
 }
 
@@ -111,23 +116,34 @@ impl OpenSends for Open<'_> {
         request: &W,
         only: &ibv_sge,
     ) -> Option<Posted> {
-        let (operation, num_sge) = write_only::<_, false>(self.sqes.entry(), request, only)?;
-        Some(self.finish(cookie, request.wr(), operation, num_sge))
+        let operation = self.operations.get(request, *self.flags)?;
+        if !write_only(self.sqes.entry(), operation.form, only) {
+            return None;
+        }
+        Some(self.finish(cookie, request.wr(), operation, operation.head))
     }
 
     #[inline(always)]
     fn write<W: SendRequest>(&mut self, cookie: u64, request: &W) -> Result<Posted> {
-        let sqe = self.sqes.entry();
-        let quick = match only_sge(request) {
-            Some(only) if is_inline(request.wr()) => write_only::<_, true>(sqe, request, only),
-            Some(only) => write_only::<_, false>(sqe, request, only),
-            None => None,
+        let operation = self
+            .operations
+            .get(request, *self.flags)
+            .ok_or(Errno::EINVAL)?;
+        let is_written = only_sge(request).is_some_and(|only| {
+            let sqe = self.sqes.entry();
+            if operation.form == Form::Inline {
+                write_only_inline(sqe, only)
+            } else {
+                write_only(sqe, operation.form, only)
+            }
+        });
+        let head = if is_written {
+            operation.head
+        } else {
+            let num_sge = write_list(self.sqes.entry(), operation.form, request)?;
+            operation.head.with_num_sge(num_sge)
         };
-        let (operation, num_sge) = match quick {
-            Some(written) => written,
-            None => write_list(self.sqes.entry(), request)?,
-        };
-        Ok(self.finish(cookie, request.wr(), operation, num_sge))
+        Ok(self.finish(cookie, request.wr(), operation, head))
     }
 
     #[inline(always)]
@@ -136,7 +152,7 @@ impl OpenSends for Open<'_> {
         // has taken what completed.
         self.sqes.entry().mark(Mark::at(*self.mark, end));
         *self.marked = end;
-        if !self.sqes.first().publish_over_mark(self.first_flags) {
+        if !self.sqes.first().publish_over_mark(self.first_head) {
             // The flush did not come as far as the new one, or has told of it.
             self.sqes.entry().unmark();
             Published::Dead
@@ -160,25 +176,28 @@ impl SendRing for Sends {
     }
 
     fn inspect<W: SendRequest>(&self, request: &W) -> Result<Posted> {
-        let operation = Operation::of(request)?;
-        let wr = request.wr();
-        let sges = sges(request, MAX_SGE)?;
+        let operation = self.operations.get(request, 0).ok_or(Errno::EINVAL)?;
+        let sges = sges_of(operation.form, request)?;
         let length = message_len(sges)?;
-        if !is_inline(wr) {
-            operation.check(wr.send_flags, sges)?;
-        } else {
-            operation.check_inline(length)?;
+        if operation.form == Form::Inline {
+            if length > MAX_INLINE {
+                return Err(Errno::EINVAL);
+            }
             sges.iter()
                 .try_for_each(|sge| inline_bytes(sge).map(drop))?;
         }
-        Ok(operation.posted(wr, wr.send_flags))
+        Ok(Posted {
+            wr_id: request.wr().wr_id,
+            standing: operation.standing,
+        })
     }
 
     #[inline(always)]
     fn open<'r>(&'r mut self, first: u32, flags: &'r u32) -> Open<'r> {
         Open {
             sqes: self.ring.open(first),
-            first_flags: 0,
+            first_head: Head::valid(0, 0, 0),
+            operations: self.operations,
             mark: &self.mark,
             marked: &mut self.marked,
             flags,
@@ -289,38 +308,29 @@ pub(super) fn write_sges<const AT: usize, T>(
     Ok((count, length))
 }
 
-/// Writes what a send has that has this `only` entry, `INLINE` or not, if that is done quickly; its operation, and
-/// `num_sge`.
+/// Writes the `only` entry of a send, not inline, if that is done quickly; whether it was.
 #[inline(always)]
-fn write_only<W: SendRequest, const INLINE: bool>(
-    mut sqe: OpenEntry<'_, Sqe>,
-    request: &W,
-    only: &ibv_sge,
-) -> Option<(&'static Operation, u8)> {
-    let operation = Operation::of(request).ok()?;
-    let wr = request.wr();
-    let num_sge = if !INLINE {
-        let sges = slice::from_ref(only);
-        if only.length <= MAX_IN_HEADER
-            || (operation.own != Own::Nothing && operation.check(wr.send_flags, sges).is_err())
-        {
-            return None;
-        }
+fn write_only(mut sqe: OpenEntry<'_, Sqe>, form: Form, only: &ibv_sge) -> bool {
+    let is_quick = matches!(form, Form::Gather | Form::Scatter) && only.length > MAX_IN_HEADER;
+    if is_quick {
         sqe.write_part::<{ offset_of!(Sqe, sge) }, _>(*only);
-        1
-    } else {
-        operation.check_inline(0).ok()?;
-        let bytes = inline_bytes(only).ok()?;
-        if !sqe.write_bytes_quickly::<{ Sqe::INLINE_OFFSET }, { siw::MAX_INLINE }>(bytes) {
-            return None;
-        }
-        write_inline_head(&mut sqe, only.length);
-        0
-    };
-    Some((operation, num_sge))
+    }
+    is_quick
 }
 
-/// Writes what a send has of entries or inline data; its operation, and `num_sge`.
+/// Writes the bytes of the `only` entry of a send, if that is done quickly; whether it was.
+#[inline(always)]
+fn write_only_inline(mut sqe: OpenEntry<'_, Sqe>, only: &ibv_sge) -> bool {
+    let is_quick = inline_bytes(only).is_ok_and(|bytes| {
+        sqe.write_bytes_quickly::<{ Sqe::INLINE_OFFSET }, { siw::MAX_INLINE }>(bytes)
+    });
+    if is_quick {
+        write_inline_head(&mut sqe, only.length);
+    }
+    is_quick
+}
+
+/// Writes the list of a send, of entries or inline; `num_sge`.
 ///
 /// # Errors
 ///
@@ -328,21 +338,29 @@ fn write_only<W: SendRequest, const INLINE: bool>(
 // Cold: the registers are for those that are written quickly.
 #[cold]
 #[inline(never)]
-fn write_list<W: SendRequest>(
-    sqe: OpenEntry<'_, Sqe>,
-    request: &W,
-) -> Result<(&'static Operation, u8)> {
-    let operation = Operation::of(request)?;
-    let sges = sges(request, MAX_SGE)?;
-    let send_flags = request.wr().send_flags;
-    let num_sge = if !is_inline(request.wr()) {
-        operation.check(send_flags, sges)?;
-        write_gather_list(sqe, sges, operation.is_read())?
+fn write_list<W: SendRequest>(sqe: OpenEntry<'_, Sqe>, form: Form, request: &W) -> Result<u8> {
+    let sges = sges_of(form, request)?;
+    if form == Form::Inline {
+        write_inline(sqe, sges)
     } else {
-        operation.check_inline(0)?;
-        write_inline(sqe, sges)?
+        write_gather_list(sqe, sges, form == Form::Scatter)
+    }
+}
+
+/// The entries of a send of this form.
+///
+/// # Errors
+///
+/// `EINVAL` if there are not as many as that takes, or siw does not have it.
+fn sges_of<W: SendRequest>(form: Form, request: &W) -> Result<&[ibv_sge]> {
+    let sges = sges(request, MAX_SGE)?;
+    let fits = match form {
+        Form::Gather | Form::Inline => true,
+        Form::Scatter => sges.len() == 1,
+        Form::Nothing => sges.is_empty(),
+        Form::Unknown => false,
     };
-    Ok((operation, num_sge))
+    if fits { Ok(sges) } else { Err(Errno::EINVAL) }
 }
 
 /// Writes the gather list of a send, or the one entry that a READ scatters to; `num_sge`.

@@ -17,17 +17,17 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use crate::atomic::{AtomicU16, AtomicU32, Ordering, fence};
+use crate::atomic::{AtomicU32, Ordering, fence};
 use crate::order;
 
-const VALID: u16 = 1;
-const MARK: u16 = 64;
+const VALID: u32 = 1;
+const MARK: u32 = 64;
 /// The id of the mark; entries have smaller ones.
 const MARK_ID: u32 = 99;
 
 #[derive(Default)]
 struct Entry {
-    flags: AtomicU16,
+    flags: AtomicU32,
     /// A flush that finds a mark may read it while it is written: it finds the old one or the new.
     id: AtomicU32,
     /// The rest, which is read when the entry is taken.
@@ -84,16 +84,16 @@ impl Ring {
 
     fn mark(&self, index: usize) {
         let entry = self.at(index);
-        if order::entry_flags(&entry.flags) == 0 {
+        if order::entry(&entry.flags) == 0 {
             entry.id.store(MARK_ID, Ordering::Relaxed);
             order::publish_entry(&entry.flags, MARK);
         }
     }
 
     /// Only to be used when the kernel does not take entries.
-    fn take_back(&self, index: usize, instead: u16) -> bool {
+    fn take_back(&self, index: usize, instead: u32) -> bool {
         let flags = &self.at(index).flags;
-        order::entry_flags(flags) == VALID && order::take_back_entry(flags, VALID, instead)
+        order::entry(flags) == VALID && order::take_back_entry(flags, VALID, instead)
     }
 
     // The kernel's side.
@@ -251,7 +251,7 @@ fn a_doorbell_is_left_out_only_if_the_kernel_looks_again() {
         ring.write(1, 2);
         ring.mark(2);
         assert!(ring.publish_over_mark(1));
-        let rings = order::older_entry_flags(&ring.at(0).flags) & VALID == 0;
+        let rings = order::older_entry(&ring.at(0).flags) & VALID == 0;
         kernel.join().unwrap();
         let taken = ring.seen().taken;
         assert!(taken == [1, 2] || rings, "a send is never looked at");

@@ -7,22 +7,22 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::armed::Armed;
-use crate::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
+use crate::atomic::{AtomicU8, AtomicU32, Ordering, fence};
 use crate::order;
 
-const VALID: u16 = 1;
+const VALID: u32 = 1;
 
 /// `smp_store_mb(word, 0)`.
-fn store_mb(word: &AtomicU16) {
+fn store_mb(word: &AtomicU32) {
     word.store(0, Ordering::Relaxed);
     fence(Ordering::SeqCst);
 }
 
 /// One SQE that is posted twice; the kernel copies it, then clears its flags.
-fn post_twice(publish: fn(&AtomicU16, u16), flags: fn(&AtomicU16) -> u16) {
+fn post_twice(publish: fn(&AtomicU32, u32), flags: fn(&AtomicU32) -> u32) {
     #[derive(Default)]
     struct Entry {
-        flags: AtomicU16,
+        flags: AtomicU32,
         id: UnsafeCell<u32>,
     }
     loom::model(move || {
@@ -56,7 +56,7 @@ fn post_twice(publish: fn(&AtomicU16, u16), flags: fn(&AtomicU16) -> u16) {
 
 #[test]
 fn an_sqe_is_complete_when_it_is_copied_and_copied_before_it_is_rewritten() {
-    post_twice(order::publish_entry, order::entry_flags);
+    post_twice(order::publish_entry, order::entry);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn an_sqe_is_complete_when_it_is_copied_and_copied_before_it_is_rewritten() {
 fn an_sqe_is_torn_without_release() {
     post_twice(
         |flags, value| flags.store(value, Ordering::Relaxed),
-        order::entry_flags,
+        order::entry,
     );
 }
 
@@ -76,10 +76,10 @@ fn an_sqe_is_rewritten_too_soon_without_acquire() {
 
 /// The doorbell that is left out: an older SQE is pending, we publish a newer one and ring only if
 /// the older is no longer pending. The kernel takes the older and goes on if it finds the newer.
-fn leave_out_the_doorbell(older_flags: fn(&AtomicU16) -> u16) {
+fn leave_out_the_doorbell(older_flags: fn(&AtomicU32) -> u32) {
     loom::model(move || {
-        let older = Arc::new(AtomicU16::new(VALID));
-        let newer = Arc::new(AtomicU16::new(0));
+        let older = Arc::new(AtomicU32::new(VALID));
+        let newer = Arc::new(AtomicU32::new(0));
         let kernel = {
             let (older, newer) = (Arc::clone(&older), Arc::clone(&newer));
             thread::spawn(move || {
@@ -96,7 +96,7 @@ fn leave_out_the_doorbell(older_flags: fn(&AtomicU16) -> u16) {
 
 #[test]
 fn a_doorbell_is_left_out_only_if_the_kernel_looks_again() {
-    leave_out_the_doorbell(order::older_entry_flags);
+    leave_out_the_doorbell(order::older_entry);
 }
 
 #[test]

@@ -4,11 +4,9 @@
 
 use std::marker::PhantomData;
 
-use kernel_abi::siw::flags;
-
-use super::super::atomic::AtomicU16;
+use super::super::atomic::AtomicU32;
 use super::super::{inline_data, order};
-use super::{FLAGS, MARK, ValidRing};
+use super::{Head, ValidRing};
 use crate::errno::{Errno, Result};
 
 /// Entries that are ours to be written, one after the other, each until it is published.
@@ -68,12 +66,12 @@ impl<T> OpenEntries<'_, T> {
     #[inline(always)]
     pub(crate) fn will_be_seen(&self) -> bool {
         // SAFETY: an entry of the ring's.
-        let flags = unsafe { flags_at(self.ring.before(self.first)) };
-        order::older_entry_flags(flags) & flags::VALID != 0
+        let older = unsafe { word_of(self.ring.before(self.first)) };
+        Head::from_word(order::older_entry(older)).is_valid()
     }
 }
 
-/// The flags of an entry.
+/// The [`Head`] of an entry.
 ///
 /// # Safety
 ///
@@ -83,10 +81,10 @@ impl<T> OpenEntries<'_, T> {
     clippy::cast_ptr_alignment,
     reason = "entries are a multiple of 8 bytes in a page"
 )]
-pub(super) unsafe fn flags_at<'r>(entry: *mut u8) -> &'r AtomicU16 {
-    let word = entry.wrapping_add(FLAGS).cast::<u16>();
+pub(super) unsafe fn word_of<'r>(entry: *mut u8) -> &'r AtomicU32 {
+    let word = entry.wrapping_add(Head::AT).cast::<u32>();
     // SAFETY: inside the mapping (the caller's promise), and aligned; both sides access it atomically.
-    unsafe { AtomicU16::from_ptr(word) }
+    unsafe { AtomicU32::from_ptr(word) }
 }
 
 /// An entry that is ours to be written, in any order, until it is published.
@@ -111,19 +109,19 @@ impl<T> OpenEntry<'_, T> {
     }
 
     #[inline(always)]
-    fn flags(&self) -> &AtomicU16 {
+    fn word(&self) -> &AtomicU32 {
         // SAFETY: an entry of the ring's (invariant).
-        unsafe { flags_at(self.at) }
+        unsafe { word_of(self.at) }
     }
 
     /// Writes the part of it that is `AT` bytes into it.
     ///
-    /// Never the flags: those of a mark stay. At a death the kernel reads the id of an entry with a mark, and
+    /// Never the head: that of a mark stays. At a death the kernel reads the id of an entry with a mark, and
     /// whichever it finds will do; else it reads no entry that is not VALID.
     #[inline(always)]
     pub(crate) fn write_part<const AT: usize, V: Copy>(&mut self, value: V) {
         const {
-            assert!(AT + size_of::<V>() <= FLAGS || AT >= FLAGS + size_of::<u16>());
+            assert!(AT + size_of::<V>() <= Head::AT || AT >= Head::AT + size_of::<Head>());
             assert!(AT + size_of::<V>() <= size_of::<T>());
         };
         // SAFETY: inside an entry in the mapping (invariant).
@@ -143,7 +141,7 @@ impl<T> OpenEntry<'_, T> {
         mut wanted: impl FnMut(&V) -> Result<bool>,
     ) -> Result<u8> {
         const {
-            assert!(AT >= FLAGS + size_of::<u16>());
+            assert!(AT >= Head::AT + size_of::<Head>());
             assert!(AT + COUNT * size_of::<V>() <= size_of::<T>());
         };
         if list.len() > COUNT {
@@ -170,7 +168,7 @@ impl<T> OpenEntry<'_, T> {
         &mut self,
         bytes: &[u8],
     ) -> bool {
-        const { assert!(AT >= FLAGS + size_of::<u16>() && AT + LEN <= size_of::<T>()) };
+        const { assert!(AT >= Head::AT + size_of::<Head>() && AT + LEN <= size_of::<T>()) };
         let to = self.at.wrapping_add(AT);
         // SAFETY: inside an entry in the mapping (checked first, and the invariant). The caller's memory is not
         // the mapping, to which no reference exists.
@@ -187,7 +185,7 @@ impl<T> OpenEntry<'_, T> {
         at: usize,
         bytes: &[u8],
     ) -> Result<()> {
-        const { assert!(AT >= FLAGS + size_of::<u16>() && AT + LEN <= size_of::<T>()) };
+        const { assert!(AT >= Head::AT + size_of::<Head>() && AT + LEN <= size_of::<T>()) };
         if at.checked_add(bytes.len()).is_none_or(|end| end > LEN) {
             return Err(Errno::EINVAL);
         }
@@ -198,33 +196,33 @@ impl<T> OpenEntry<'_, T> {
         Ok(())
     }
 
-    /// Hands it to the kernel: VALID, with `others`.
+    /// Hands it to the kernel.
     #[inline(always)]
-    pub(crate) fn publish(self, others: u16) {
-        order::publish_entry(self.flags(), others | flags::VALID);
+    pub(crate) fn publish(self, head: Head) {
+        order::publish_entry(self.word(), head.word());
     }
 
     /// Hands it to the kernel as [`publish`](Self::publish) does, where the mark stands; false if the kernel has
     /// flushed that.
     #[inline(always)]
-    pub(crate) fn publish_over_mark(self, others: u16) -> bool {
-        order::publish_over_mark(self.flags(), MARK, others | flags::VALID)
+    pub(crate) fn publish_over_mark(self, head: Head) -> bool {
+        order::publish_over_mark(self.word(), Head::MARK.word(), head.word())
     }
 
     /// Puts a mark with `id` there; false if the kernel has not taken what was there.
     #[inline(always)]
     pub(crate) fn mark(mut self, id: u64) -> bool {
-        if order::entry_flags(self.flags()) != 0 {
+        if !Head::from_word(order::entry(self.word())).is_taken() {
             return false;
         }
         self.write_id(id);
-        order::publish_entry(self.flags(), MARK);
+        self.publish(Head::MARK);
         true
     }
 
     /// Takes the mark away that stands there; false if it was flushed.
     pub(crate) fn unmark(self) -> bool {
-        order::take_back_entry(self.flags(), MARK, 0)
+        order::take_back_entry(self.word(), Head::MARK.word(), Head::TAKEN.word())
     }
 
     #[expect(
