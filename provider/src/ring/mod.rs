@@ -37,5 +37,5 @@ pub(crate) mod valid_cq;
 
 /// The atomics that [`order`] uses.
 mod atomic {
-    pub(super) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }

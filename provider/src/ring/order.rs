@@ -5,7 +5,7 @@
 //! The model tests (`tests/model`) run these very functions against the kernel's side of each
 //! protocol, in all interleavings; `atomic` is the standard library's here and loom's there.
 
-use super::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use super::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// rxe: the index that the kernel owns.
 ///
@@ -83,19 +83,19 @@ pub(super) fn take_back_entry(head: &AtomicU32, value: u32, instead: u32) -> boo
         .is_ok()
 }
 
-/// siw: the flags of a CQE.
+/// siw: the word of a CQE that its flags are in.
 ///
 /// Acquire: pairs with the kernel's `WRITE_ONCE(flags, VALID)`, on machines that keep stores in
 /// order (x86): the kernel has no barrier there (`siw_qp.c: siw_sqe_complete`).
-pub(super) fn cqe_flags(flags: &AtomicU8) -> u8 {
-    flags.load(Ordering::Acquire)
+pub(super) fn cqe(head: &AtomicU32) -> u32 {
+    head.load(Ordering::Acquire)
 }
 
 /// siw: gives a CQE's place back to the kernel.
 ///
 /// Release: pairs with the kernel's `READ_ONCE(cqe->flags)`: our copy is made.
-pub(super) fn return_cqe(flags: &AtomicU8) {
-    flags.store(0, Ordering::Release);
+pub(super) fn return_cqe(head: &AtomicU32) {
+    head.store(0, Ordering::Release);
 }
 
 /// siw: asks for an event at the next completion.

@@ -14,17 +14,49 @@ use std::sync::Arc;
 use kernel_abi::siw::{CqCtrl, Cqe, flags, notify};
 use zerocopy::{FromBytes, FromZeros};
 
-use super::atomic::{AtomicU8, AtomicU32};
+use super::atomic::AtomicU32;
 use super::map::Mapping;
 use super::order;
 use crate::errno::{Errno, Result};
 
-const FLAGS: usize = offset_of!(Cqe, flags);
-/// VALID in the one byte of flags that a CQE has.
-const VALID: u8 = {
-    assert!(flags::VALID == 1);
-    1
+/// The flags of a [`Cqe`], its opcode and its status: read as one word.
+#[derive(Debug, Clone, Copy)]
+struct Head(u32);
+
+const _: () = {
+    assert!(offset_of!(Cqe, flags) == Head::AT && offset_of!(Cqe, status) == Head::AT + 2);
+    assert!(Head::AT.is_multiple_of(align_of::<u32>()));
 };
+
+impl Head {
+    /// How many bytes into a CQE it is.
+    const AT: usize = 8;
+    /// VALID in the one byte of flags that a CQE has.
+    const VALID: u8 = {
+        assert!(flags::VALID == 1);
+        1
+    };
+
+    /// That of a CQE with this status, which the kernel has written.
+    const fn valid(status: u16) -> Self {
+        let [low, high] = status.to_ne_bytes();
+        Self(u32::from_ne_bytes([Self::VALID, 0, low, high]))
+    }
+
+    /// Whether the kernel has written it.
+    #[inline(always)]
+    fn is_valid(self) -> bool {
+        let [flags, ..] = self.0.to_ne_bytes();
+        flags & Self::VALID != 0
+    }
+
+    /// Whether the kernel has written it, with this status.
+    #[inline(always)]
+    fn is_valid_with(self, status: u16) -> bool {
+        const SEEN: u32 = u32::from_ne_bytes([Head::VALID, 0, 0xff, 0xff]);
+        self.0 & SEEN == Self::valid(status).0
+    }
+}
 
 /// Bytes of a CQE, as a power of two.
 const CQE_SHIFT: u32 = size_of::<Cqe>().ilog2();
@@ -113,9 +145,10 @@ impl ValidCq {
         }
     }
 
-    fn flags(&self, index: u32) -> &AtomicU8 {
+    #[cfg(test)]
+    fn word(&self, index: u32) -> &AtomicU32 {
         // SAFETY: an entry.
-        unsafe { flags_of(self.entry(index)) }
+        unsafe { word_of(self.entry(index)) }
     }
 
     /// How many CQEs it can hold.
@@ -126,7 +159,7 @@ impl ValidCq {
     /// The CQE that is `ahead` entries from the next one, if the kernel has written it.
     pub(crate) fn peek(&self, ahead: u32) -> Option<Cqe> {
         let index = self.next_index().wrapping_add(ahead);
-        if ahead > self.mask || order::cqe_flags(self.flags(index)) & VALID == 0 {
+        if ahead > self.mask || !unsafe { head_of(self.entry(index)) }.is_valid() {
             return None;
         }
         let mut cqe = Cqe::new_zeroed();
@@ -144,7 +177,7 @@ impl ValidCq {
     pub(crate) fn next(&self) -> Option<Written<'_>> {
         let at = self.at;
         // SAFETY: an entry (invariant).
-        let is_valid = order::cqe_flags(unsafe { flags_of(at) }) & VALID != 0;
+        let is_valid = unsafe { head_of(at) }.is_valid();
         is_valid.then_some(Written {
             at,
             _ring: PhantomData,
@@ -164,7 +197,7 @@ impl ValidCq {
     #[inline(always)]
     pub(crate) fn is_last(&self) -> bool {
         // SAFETY: an entry.
-        order::cqe_flags(unsafe { flags_of(self.behind(self.at)) }) & VALID == 0
+        !unsafe { head_of(self.behind(self.at)) }.is_valid()
     }
 
     /// The next CQEs, as far as the last entry of the ring, to be gone through and given back.
@@ -203,7 +236,7 @@ impl ValidCq {
     fn pass(&mut self) {
         let at = self.at;
         // SAFETY: an entry (invariant).
-        order::return_cqe(unsafe { flags_of(at) });
+        order::return_cqe(unsafe { word_of(at) });
         self.last = at;
         self.at = self.behind(at);
     }
@@ -239,7 +272,7 @@ impl ValidCq {
     #[inline(always)]
     pub(crate) fn has_come_round(&self) -> bool {
         // SAFETY: an entry (invariant).
-        order::cqe_flags(unsafe { flags_of(self.before_last_batch) }) & VALID != 0
+        unsafe { head_of(self.before_last_batch) }.is_valid()
     }
 
     /// What was read since the last call was one batch.
@@ -312,14 +345,30 @@ impl Notify {
     }
 }
 
-/// The flags of an entry.
+/// The [`Head`] of an entry.
 ///
 /// # Safety
 ///
-/// It is one of a ring that is mapped, as long as they are used.
-unsafe fn flags_of<'r>(entry: *mut u8) -> &'r AtomicU8 {
-    // SAFETY: the caller's promise; both sides access the byte atomically.
-    unsafe { AtomicU8::from_ptr(entry.wrapping_add(FLAGS)) }
+/// It is one of a ring that is mapped, as long as it is used.
+#[inline(always)]
+#[expect(
+    clippy::cast_ptr_alignment,
+    reason = "entries are a multiple of 8 bytes in a page"
+)]
+unsafe fn word_of<'r>(entry: *mut u8) -> &'r AtomicU32 {
+    // SAFETY: the caller's promise, and aligned; both sides access the flags in it atomically.
+    unsafe { AtomicU32::from_ptr(entry.wrapping_add(Head::AT).cast()) }
+}
+
+/// What the [`Head`] of an entry is now.
+///
+/// # Safety
+///
+/// As of [`word_of`].
+#[inline(always)]
+unsafe fn head_of(entry: *mut u8) -> Head {
+    // SAFETY: the caller's promise.
+    Head(order::cqe(unsafe { word_of(entry) }))
 }
 
 /// The next CQEs of a ring.
@@ -341,15 +390,15 @@ impl NextOnes<'_> {
         self.left
     }
 
-    /// The next CQE, if the kernel has written it.
+    /// The next CQE, if the kernel has written it, with this status.
     ///
     /// # Safety
     ///
     /// It is one of those that are [left](Self::left).
     #[inline(always)]
-    pub(crate) unsafe fn get(&self) -> Option<Written<'_>> {
+    pub(crate) unsafe fn get(&self, status: u16) -> Option<Written<'_>> {
         // SAFETY: an entry in the mapping (the caller's promise).
-        let is_valid = order::cqe_flags(unsafe { flags_of(self.at) }) & VALID != 0;
+        let is_valid = unsafe { head_of(self.at) }.is_valid_with(status);
         is_valid.then_some(Written {
             at: self.at,
             _ring: PhantomData,
@@ -364,7 +413,7 @@ impl NextOnes<'_> {
     #[inline(always)]
     pub(crate) unsafe fn give_back(&mut self) {
         // SAFETY: as above.
-        order::return_cqe(unsafe { flags_of(self.at) });
+        order::return_cqe(unsafe { word_of(self.at) });
         self.at = self.at.wrapping_add(size_of::<Cqe>());
     }
 
@@ -418,12 +467,12 @@ mod tests {
 
     /// The kernel writes a CQE, if the entry is free.
     fn complete(cq: &ValidCq, index: u32, id: u64) -> bool {
-        if cq.flags(index).load(Ordering::SeqCst) != 0 {
+        if cq.word(index).load(Ordering::SeqCst) != 0 {
             return false;
         }
         // SAFETY: an entry inside the mapping, which this thread alone uses.
         unsafe { cq.entry(index).cast::<u64>().write_unaligned(id) };
-        cq.flags(index).store(VALID, Ordering::SeqCst);
+        cq.word(index).store(Head::valid(0).0, Ordering::SeqCst);
         true
     }
 

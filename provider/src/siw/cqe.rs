@@ -33,10 +33,11 @@ impl Completions {
         self.0.notify()
     }
 
-    /// Takes CQEs as long as there are entries and room, and `take` takes one; how many.
+    /// Takes CQEs of this status as long as there are entries and room, and `take` takes one; how many.
     #[inline(always)]
     fn take_while<E>(
         &mut self,
+        status: u16,
         entries: &[E],
         wcs: &mut [MaybeUninit<ibv_wc>],
         mut take: impl FnMut(Written<'_>, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
@@ -47,7 +48,7 @@ impl Completions {
         let wcs = wcs.get_mut(..most).unwrap_or_default();
         for (entry, wc) in entries.iter().zip(wcs) {
             // SAFETY: there is not more room than that.
-            let Some(cqe) = (unsafe { next.get() }) else {
+            let Some(cqe) = (unsafe { next.get(status) }) else {
                 break;
             };
             if take(cqe, entry, wc).is_none() {
@@ -74,8 +75,8 @@ impl Completions {
         take: impl Fn(Written<'_>, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
     ) -> u32 {
         let mut expected = first;
-        self.take_while(entries, wcs, |cqe, entry, wc| {
-            if id(cqe) != expected || status_of(cqe) != status {
+        self.take_while(status, entries, wcs, |cqe, entry, wc| {
+            if id(cqe) != expected {
                 return None;
             }
             expected = expected.wrapping_add(1);
@@ -143,10 +144,7 @@ impl CompletionRing for Completions {
         mut complete: impl FnMut(u64) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
-        self.take_while(&EACH, wcs, |cqe, (), wc| {
-            if status_of(cqe) != status::SUCCESS {
-                return None;
-            }
+        self.take_while(status::SUCCESS, &EACH, wcs, |cqe, (), wc| {
             let wr_id = complete(id(cqe))?;
             write_wc(cqe, wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, wc);
             Some(())
@@ -225,14 +223,15 @@ fn write_wc<'w>(
     opcode: ibv_wc_opcode,
     wc: &'w mut MaybeUninit<ibv_wc>,
 ) -> &'w mut ibv_wc {
-    wc.write(ibv_wc {
-        wr_id,
-        status,
-        opcode,
-        byte_len: cqe.read_part::<{ offset_of!(Cqe, bytes) }, _>(),
-        qp_num: number(cqe.read_part::<{ offset_of!(Cqe, qp_id) }, _>()),
-        ..Default::default()
-    })
+    *wc = MaybeUninit::zeroed();
+    // SAFETY: integers, each of which may be 0.
+    let wc = unsafe { wc.assume_init_mut() };
+    wc.wr_id = wr_id;
+    wc.status = status;
+    wc.opcode = opcode;
+    wc.byte_len = cqe.read_part::<{ offset_of!(Cqe, bytes) }, _>();
+    wc.qp_num = number(cqe.read_part::<{ offset_of!(Cqe, qp_id) }, _>());
+    wc
 }
 
 /// The `id` of a CQE: the cookie.

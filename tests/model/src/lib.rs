@@ -17,7 +17,7 @@
 mod atomic {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicIsize, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+        AtomicBool, AtomicIsize, AtomicU32, AtomicU64, Ordering, fence,
     };
 }
 

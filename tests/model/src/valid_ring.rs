@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::armed::Armed;
-use crate::atomic::{AtomicU8, AtomicU32, Ordering, fence};
+use crate::atomic::{AtomicU32, Ordering, fence};
 use crate::order;
 
 const VALID: u32 = 1;
@@ -108,10 +108,10 @@ fn an_sqe_is_forgotten_without_the_fence() {
 /// One CQE place that is used twice.
 ///
 /// The kernel's side has the release that x86 gives it; see the provider's `ring`.
-fn poll_twice(flags: fn(&AtomicU8) -> u8, give_back: fn(&AtomicU8)) {
+fn poll_twice(flags: fn(&AtomicU32) -> u32, give_back: fn(&AtomicU32)) {
     #[derive(Default)]
     struct Entry {
-        flags: AtomicU8,
+        flags: AtomicU32,
         id: UnsafeCell<u32>,
     }
     loom::model(move || {
@@ -141,7 +141,7 @@ fn poll_twice(flags: fn(&AtomicU8) -> u8, give_back: fn(&AtomicU8)) {
 
 #[test]
 fn a_cqe_is_complete_when_it_is_read_and_read_before_it_is_overwritten() {
-    poll_twice(order::cqe_flags, order::return_cqe);
+    poll_twice(order::cqe, order::return_cqe);
 }
 
 #[test]
@@ -153,14 +153,14 @@ fn a_cqe_is_torn_without_acquire() {
 #[test]
 #[should_panic = "Causality violation"]
 fn a_cqe_is_overwritten_without_release() {
-    poll_twice(order::cqe_flags, |flags| flags.store(0, Ordering::Relaxed));
+    poll_twice(order::cqe, |flags| flags.store(0, Ordering::Relaxed));
 }
 
 /// Arm and poll against a completion: the poll finds it, or an event is raised.
 fn arm_and_poll(arm: fn(&AtomicU32, u32)) {
     const NEXT_COMPLETION: u32 = 2;
     loom::model(move || {
-        let cqe = Arc::new(AtomicU8::new(0));
+        let cqe = Arc::new(AtomicU32::new(0));
         let notify = Arc::new(AtomicU32::new(0));
         let kernel = {
             let (cqe, notify) = (Arc::clone(&cqe), Arc::clone(&notify));
@@ -172,7 +172,7 @@ fn arm_and_poll(arm: fn(&AtomicU32, u32)) {
             })
         };
         arm(&notify, NEXT_COMPLETION);
-        let polled = order::cqe_flags(&cqe) != 0;
+        let polled = order::cqe(&cqe) != 0;
         let raised = kernel.join().unwrap();
         assert!(polled || raised, "the application sleeps for ever");
     });
