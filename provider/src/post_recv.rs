@@ -74,6 +74,27 @@ impl<R: RecvRing> RecvQueue<R> {
         Some(entries.publish(1))
     }
 
+    /// Accepts the receives of a list up to the first that is not quickly posted; whether the queue was found alive, and
+    /// how many were accepted.
+    #[inline(always)]
+    pub(crate) fn post_run(
+        &mut self,
+        ledger: impl Receives,
+        list: &mut List<ibv_recv_wr>,
+    ) -> (bool, u32) {
+        let mut entries = self.ring.open();
+        let count = ledger.fill(self.cookies, |cookie| {
+            let wr = list.peek()?;
+            if !entries.write_quickly(cookie, only_sge(wr)?) {
+                return None;
+            }
+            let wr_id = wr.wr_id;
+            list.pass();
+            Some(wr_id)
+        });
+        (entries.publish(count), count)
+    }
+
     /// Whether the last `count`, which were just posted, may have come to an empty queue of a QP that died unseen.
     ///
     /// Looked at behind the post: of a queue in which the kernel has left something till then, it
@@ -172,7 +193,7 @@ impl<D: Driver> QueuePair<D> {
 
 /// `ibv_post_recv`(3).
 ///
-/// One receive of one entry is mostly posted at once, by code that has nothing to unwind.
+/// Receives of one entry are mostly posted at once, by code that has nothing to unwind.
 ///
 /// # Safety
 ///
@@ -186,8 +207,10 @@ pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
     let (ours, list) = unsafe { (Qp::<D>::at(qp), List::new(wr)) };
     // SAFETY: the caller's promise.
     unsafe {
-        if let Some(only) = list.only()
-            && let Some(sge) = only_sge(only)
+        let Some(only) = list.only() else {
+            return post_recv_run::<D>(qp, wr, bad_wr);
+        };
+        if let Some(sge) = only_sge(only)
             && ours.state() != IBV_QPS_RESET
             && let Receiver::Own(recv) = &ours.pair.recv
             && let Some(mut queue) = recv.try_lock_queue()
@@ -197,13 +220,75 @@ pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
                 return post_behind(qp, wr, bad_wr, queue, post_recv_fully::<D>);
             }
             return match queue.post_quickly(ledger, only, sge) {
-                Some(true) if !queue.met_nothing::<D>(1) => 0,
+                Some(true) if !queue.met_nothing::<D>(1) => queue.answer(0),
                 Some(alive) => posted(&ours.pair, queue, alive),
                 None => post_behind(qp, wr, bad_wr, queue, post_recv_fully::<D>),
             };
         }
         post_recv_fully::<D>(qp, wr, bad_wr)
     }
+}
+
+/// As [`post_recv`], of a list, which is mostly posted at once too.
+///
+/// # Safety
+///
+/// As of that.
+#[inline(never)]
+unsafe extern "C" fn post_recv_run<D: Driver>(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: a QP of ours, and the caller's list.
+    let (ours, mut list) = unsafe { (Qp::<D>::at(qp), List::new(wr)) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !wr.is_null()
+            && ours.state() != IBV_QPS_RESET
+            && let Receiver::Own(recv) = &ours.pair.recv
+            && let Some(mut queue) = recv.try_lock_queue()
+        {
+            if recv.ledger.is_closed() {
+                return post_behind(qp, wr, bad_wr, queue, post_recv_fully::<D>);
+            }
+            let (alive, count) = queue.post_run(&recv.ledger, &mut list);
+            if alive && !queue.met_nothing::<D>(count) && list.is_empty() {
+                return queue.answer(0);
+            }
+            return post_recv_rest::<D>(qp, list.head(), bad_wr, queue, alive, count);
+        }
+        post_recv_fully::<D>(qp, wr, bad_wr)
+    }
+}
+
+/// Does what has to follow when `count` of a list were posted, and posts the `rest` of it.
+///
+/// # Safety
+///
+/// As of [`post_recv`].
+#[cold]
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "as below")]
+unsafe extern "C" fn post_recv_rest<D: Driver>(
+    qp: *mut ibv_qp,
+    rest: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+    queue: MutexGuard<'_, RecvQueue<D::Recvs>>,
+    alive: bool,
+    count: u32,
+) -> c_int {
+    let met_nothing = queue.met_nothing::<D>(count);
+    drop(queue);
+    if !alive || met_nothing {
+        // SAFETY: a QP of ours.
+        follow_up(|| unsafe { Qp::<D>::at(qp) }.pair.follow_up(alive));
+    }
+    if rest.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { post_recv_fully::<D>(qp, rest, bad_wr) }
 }
 
 /// Does what has to follow a post; the verb's answer.
@@ -265,15 +350,46 @@ pub(crate) unsafe extern "C" fn post_srq_recv<D: Driver>(
     let (ours, list) = unsafe { (Srq::<D>::at(srq), List::new(wr)) };
     // SAFETY: the caller's promise.
     unsafe {
-        if let Some(only) = list.only()
-            && let Some(sge) = only_sge(only)
+        let Some(only) = list.only() else {
+            return post_srq_recv_run::<D>(srq, wr, bad_wr);
+        };
+        if let Some(sge) = only_sge(only)
             && let Some(mut recv) = ours.queue.try_lock()
         {
             let SharedRecvs { queue, ledger } = &mut *recv;
             return match queue.post_quickly(ledger, only, sge) {
-                Some(_) => 0,
+                Some(_) => recv.answer(0),
                 None => post_behind(srq, wr, bad_wr, recv, post_srq_recv_fully::<D>),
             };
+        }
+        post_srq_recv_fully::<D>(srq, wr, bad_wr)
+    }
+}
+
+/// As [`post_srq_recv`], of a list, which is mostly posted at once too.
+///
+/// # Safety
+///
+/// As of that.
+#[inline(never)]
+unsafe extern "C" fn post_srq_recv_run<D: Driver>(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: an SRQ of ours, and the caller's list.
+    let (ours, mut list) = unsafe { (Srq::<D>::at(srq), List::new(wr)) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !wr.is_null()
+            && let Some(mut recv) = ours.queue.try_lock()
+        {
+            let SharedRecvs { queue, ledger } = &mut *recv;
+            queue.post_run(ledger, &mut list);
+            if list.is_empty() {
+                return recv.answer(0);
+            }
+            return post_behind(srq, list.head(), bad_wr, recv, post_srq_recv_fully::<D>);
         }
         post_srq_recv_fully::<D>(srq, wr, bad_wr)
     }
