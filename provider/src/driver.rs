@@ -370,8 +370,8 @@ pub(crate) trait CompletionRing: Debug + Send {
 
     /// Reads CQEs into `wcs`, from that on which [`front`](Self::front) has found: those that are nothing but
     /// the successes of `entries`, of which `first` names the first, each with the `wr_id` and the opcode of its entry, up
-    /// to one that has none. How many; there may be more of them.
-    fn take_run<E>(
+    /// to one that has none. How many; there may be more of them. They are `SENDS`, or receives.
+    fn take_run<const SENDS: bool, E>(
         &mut self,
         first: u64,
         entries: &[E],

@@ -67,6 +67,7 @@ mod read_wc;
 mod register;
 mod resize_cq;
 mod ring;
+mod run;
 mod rxe;
 mod settle;
 mod silence;

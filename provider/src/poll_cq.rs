@@ -13,16 +13,14 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::slice;
 
-use rdma_core_sys::{IBV_WC_RECV, ibv_cq, ibv_wc};
+use rdma_core_sys::{ibv_cq, ibv_wc};
 
 use crate::boundary::count;
 use crate::cookie::Cookie;
 use crate::cq::{CompletionQueue, Completions, Cq};
 use crate::death::Cause;
-use crate::driver::{CompletionRing, Driver, Front};
-use crate::ledger::{Entry, wr_id_of};
-use crate::lock::{Kept, MutexGuard, lock};
-use crate::met::Named;
+use crate::driver::{CompletionRing, Driver};
+use crate::lock::{Awaited, Kept, MutexGuard};
 use crate::queue_pair::QueuePair;
 use crate::quick_poll::{Left, Quick};
 use crate::srq::SharedQueue;
@@ -66,6 +64,8 @@ fn no_room(num_entries: c_int) -> c_int {
 /// As [`poll_cq`], where the next CQEs are successes, the cookie of the `first` of which is known; a queue's lock may
 /// have been `kept`.
 ///
+/// Nothing is called before the end: what takes that is left to [`poll_rest`].
+///
 /// # Safety
 ///
 /// There is room for `num_entries` at `wc`, which are more than 0.
@@ -81,17 +81,18 @@ unsafe extern "C" fn poll_successes<D: Driver>(
     first: u64,
     kept: Option<Kept<'_>>,
 ) -> c_int {
-    drop(kept);
+    let mut awaited = kept.and_then(Kept::give_back_at_once);
     let (queue, mut state) = left.go_on();
     // SAFETY: the caller's promise.
     let wcs = unsafe { room_at(wc, num_entries) };
     let (all, mut room, mut first) = (wcs.len(), wcs, first);
-    loop {
-        let run = queue.settle_successes(&mut state, first, room);
-        if run == room.len() {
+    while awaited.is_none() {
+        let run;
+        (run, awaited) = queue.settle_quickly(&mut state, first, room);
+        if run == room.len() && awaited.is_none() {
             state.ring.release();
             if !state.was_full() {
-                return num_entries;
+                return state.answer(num_entries);
             }
         }
         room = room.get_mut(run..).unwrap_or_default();
@@ -101,8 +102,29 @@ unsafe extern "C" fn poll_successes<D: Driver>(
             _ => break,
         }
     }
+    let filled = all.wrapping_sub(room.len());
     // SAFETY: as above.
-    unsafe { poll_fully(queue, num_entries, wc, state, all.wrapping_sub(room.len())) }
+    unsafe { poll_rest(Left::new(queue, state), num_entries, wc, filled, awaited) }
+}
+
+/// As [`poll_cq`], when so many are `filled`; who waits for a queue is woken first.
+///
+/// # Safety
+///
+/// As [`poll_successes`].
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "as above")]
+unsafe extern "C" fn poll_rest<D: Driver>(
+    left: Left<'_, D>,
+    num_entries: c_int,
+    wc: *mut ibv_wc,
+    filled: usize,
+    awaited: Option<Awaited<'_>>,
+) -> c_int {
+    drop(awaited);
+    let (queue, state) = left.go_on();
+    // SAFETY: the caller's promise.
+    unsafe { poll_fully(queue, num_entries, wc, state, filled) }
 }
 
 /// As [`poll_cq`], whatever there is.
@@ -275,89 +297,6 @@ impl<D: Driver> CompletionQueue<D> {
             filled = self.settle_next(state, wc, filled);
         }
         filled
-    }
-
-    /// Settles CQEs of one queue that are nothing but successes, or flushes where the death is known, up to
-    /// the first that is something else; how many.
-    #[inline(never)]
-    fn settle_run(
-        &self,
-        state: &mut Completions<D>,
-        front: Front,
-        room: &mut [MaybeUninit<ibv_wc>],
-    ) -> usize {
-        if front.is_success {
-            self.settle_successes(state, front.cookie, room)
-        } else {
-            self.settle_flushes(state, front.cookie, room)
-        }
-    }
-
-    /// As [`settle_run`](Self::settle_run), of successes from the `first` on.
-    #[inline(always)]
-    pub(crate) fn settle_successes(
-        &self,
-        state: &mut Completions<D>,
-        first: u64,
-        room: &mut [MaybeUninit<ibv_wc>],
-    ) -> usize {
-        let name = Cookie::entry(first);
-        let count = match self.named(state, first) {
-            Some(Named::Sends(send)) => {
-                let mut send = lock(send);
-                let entries = send.ledger.due_from(name);
-                let count = state.ring.take_run(first, entries, Entry::due, room);
-                send.ledger.succeed(count);
-                count
-            }
-            Some(Named::Recvs(recv)) => {
-                let wr_ids = recv.ledger.due_from(name);
-                let of = |wr_id: &_| Some((wr_id_of(wr_id), IBV_WC_RECV));
-                let count = state.ring.take_run(first, wr_ids, of, room);
-                recv.ledger.pass(count);
-                count
-            }
-            Some(Named::Shared(srq)) if !srq.is_claimed() => {
-                let mut recv = srq.lock();
-                let complete = |cookie| recv.ledger.complete(cookie);
-                state.ring.take_each(complete, room)
-            }
-            Some(Named::Shared(_)) | None => 0,
-        };
-        // CAST: u32 fits usize on every target that libibverbs supports.
-        count as usize
-    }
-
-    /// As [`settle_run`](Self::settle_run), of flushes of a QP's own queue, from the `first` on.
-    #[inline(always)]
-    fn settle_flushes(
-        &self,
-        state: &mut Completions<D>,
-        first: u64,
-        room: &mut [MaybeUninit<ibv_wc>],
-    ) -> usize {
-        let name = Cookie::entry(first);
-        let count = match self.named(state, first) {
-            Some(Named::Sends(send)) => {
-                let mut send = lock(send);
-                let entries = send.ledger.flushed_from(name);
-                let of = Entry::wr_id_and_opcode;
-                let count = state.ring.take_flushes(first, entries, of, room);
-                send.ledger.pass_flushed(count);
-                count
-            }
-            Some(Named::Recvs(recv)) => {
-                let recv = recv.lock();
-                let wr_ids = recv.ledger.flushed_from(name);
-                let of = |wr_id: &_| (wr_id_of(wr_id), IBV_WC_RECV);
-                let count = state.ring.take_flushes(first, wr_ids, of, room);
-                recv.ledger.pass(count);
-                count
-            }
-            Some(Named::Shared(_)) | None => 0,
-        };
-        // CAST: as above.
-        count as usize
     }
 
     /// The QP that a cookie names, if it is one whose completions come here. The CQ is locked.

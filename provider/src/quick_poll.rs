@@ -33,7 +33,10 @@ pub(crate) struct Left<'s, D: Driver>(&'s CompletionQueue<D>);
 
 impl<'s, D: Driver> Left<'s, D> {
     #[inline(always)]
-    fn new(queue: &'s CompletionQueue<D>, state: MutexGuard<'s, Completions<D>>) -> Self {
+    pub(crate) fn new(
+        queue: &'s CompletionQueue<D>,
+        state: MutexGuard<'s, Completions<D>>,
+    ) -> Self {
         state.leave();
         Self(queue)
     }

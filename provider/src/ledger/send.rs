@@ -239,7 +239,7 @@ impl SendLedger {
     }
 
     /// Retires the silent entries before `name`; whether it is the next one then.
-    #[cold]
+    #[inline(always)]
     fn has_come_to(&mut self, name: u32) -> bool {
         if self.is_outstanding(name) {
             self.retire_silent_before(name);

@@ -117,6 +117,12 @@ impl<'a, T> MutexGuard<'a, T> {
         word::answer(&guard.mutex.word.0, answer)
     }
 
+    /// Gives the lock back; if somebody waits for it, so that nobody is woken yet.
+    #[inline(always)]
+    pub(crate) fn give_back_at_once(self) -> Option<Awaited<'a>> {
+        self.keep().give_back_at_once()
+    }
+
     /// Goes on to have the lock taken, and lets go of the value.
     #[inline(always)]
     pub(crate) fn keep(self) -> Kept<'a> {
@@ -132,13 +138,33 @@ pub(crate) struct Kept<'a> {
     word: &'a Word,
 }
 
-impl Kept<'_> {
+impl<'a> Kept<'a> {
+    /// As [`MutexGuard::give_back_at_once`].
+    #[inline(always)]
+    pub(crate) fn give_back_at_once(self) -> Option<Awaited<'a>> {
+        let kept = ManuallyDrop::new(self);
+        // Made where it is wanted only: to drop it wakes.
+        (!word::is_free_at_once(&kept.word.0)).then(|| Awaited { word: kept.word })
+    }
+
     /// As [`MutexGuard::answer`], of two locks: this one is given back first.
     #[inline(always)]
     pub(crate) fn answer_with(self, other: Kept<'_>, answer: c_int) -> c_int {
         let kept = [self, other].map(ManuallyDrop::new);
         let [first, second] = kept.each_ref().map(|kept| &kept.word.0);
         word::answer_for_both(first, second, answer)
+    }
+}
+
+/// A lock that somebody waits for: given back, but nobody can take it before this is dropped.
+pub(crate) struct Awaited<'a> {
+    word: &'a Word,
+}
+
+impl Drop for Awaited<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        word::free(&self.word.0);
     }
 }
 

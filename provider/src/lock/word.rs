@@ -62,7 +62,7 @@ pub(super) fn answer_for_both(first: &AtomicU32, second: &AtomicU32, answer: c_i
 
 /// Gives it back, if nobody waits; else nobody can take it before [`free`].
 #[inline(always)]
-fn is_free_at_once(word: &AtomicU32) -> bool {
+pub(super) fn is_free_at_once(word: &AtomicU32) -> bool {
     // Release: pairs with the Acquire of whoever takes it next.
     word.fetch_sub(1, Ordering::Release) == TAKEN
 }
@@ -70,7 +70,7 @@ fn is_free_at_once(word: &AtomicU32) -> bool {
 /// Gives it back, and wakes one who waits.
 #[cold]
 #[inline(never)]
-fn free(word: &AtomicU32) {
+pub(super) fn free(word: &AtomicU32) {
     // Release: as in `is_free_at_once`.
     word.swap(FREE, Ordering::Release);
     futex::wake_one(word);

@@ -124,7 +124,7 @@ impl CompletionRing for Completions {
     }
 
     #[inline(always)]
-    fn take_run<E>(
+    fn take_run<const SENDS: bool, E>(
         &mut self,
         first: u64,
         entries: &[E],
