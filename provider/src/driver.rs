@@ -31,6 +31,8 @@ pub(crate) trait Driver: Debug + Sized + Send + Sync + 'static {
     const ABI: RangeInclusive<u32>;
     /// The order of a send queue's CQEs.
     const CQE_ORDER: CqeOrder;
+    /// The kernel may post a CQE for the success of a send that is not signaled.
+    const REPORTS_UNASKED: bool;
     /// The kernel moves a QP to RTS without `modify_qp` (iWARP's connection manager does), so that
     /// the state that libibverbs remembers says nothing.
     const CONNECTS_UNSEEN: bool;
@@ -335,11 +337,11 @@ pub(crate) enum Published {
 
 /// What the next CQE is at first sight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum Sight<F> {
     /// There is none.
     Nothing,
-    /// A success with this cookie.
-    Success(u64),
+    /// A success with this cookie, which is there.
+    Success(u64, F),
     /// Something else, or the ring may have been full.
     Unclear,
 }
@@ -352,11 +354,25 @@ pub(crate) trait CompletionRing: Debug + Send {
     /// How many CQEs it can hold.
     fn capacity(&self) -> u32;
 
+    /// Where a CQE is that was found.
+    type Found: Copy;
+
     /// What the next CQE is at first sight. Where one [may](Self::may_glance) look.
-    fn glance(&mut self) -> Sight;
+    fn glance(&mut self) -> Sight<Self::Found>;
 
     /// [Takes](Self::take) the success that [`glance`](Self::glance) has found, which is of that opcode, and releases it.
-    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64, opcode: ibv_wc_opcode);
+    /// It is a `SEND`, or a receive.
+    ///
+    /// # Safety
+    ///
+    /// It was found since one was taken last.
+    unsafe fn take_only<const SEND: bool>(
+        &mut self,
+        found: Self::Found,
+        wc: &mut MaybeUninit<ibv_wc>,
+        wr_id: u64,
+        opcode: ibv_wc_opcode,
+    );
 
     /// What the next CQE says first.
     fn front(&mut self) -> Option<Front>;

@@ -39,12 +39,12 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
 ) -> c_int {
     // SAFETY: a CQ of ours: libibverbs has found this function through it.
     let queue = unsafe { &*Cq::<D>::at(cq).queue };
-    if wc.is_null() || num_entries <= 0 {
+    if num_entries <= 0 {
         return no_room(num_entries);
     }
     // SAFETY: the caller has room for so many there.
     unsafe {
-        match queue.poll_quickly(num_entries == 1, &mut *wc.cast()) {
+        match queue.poll_quickly(num_entries == 1, wc) {
             Quick::Polled(count) => count,
             Quick::Successes(left, first, kept) => {
                 poll_successes(left, num_entries, wc, first, kept)

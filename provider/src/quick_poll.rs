@@ -6,15 +6,14 @@
 //! that waits, calls or panics, and little to be kept in mind at a time: no register has to be saved first.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 
-use rdma_core_sys::{IBV_WC_RECV, ibv_wc, ibv_wc_opcode};
+use rdma_core_sys::{IBV_WC_RECV, ibv_wc};
 
 use crate::cookie::Cookie;
 use crate::cq::{CompletionQueue, Completions};
 use crate::driver::{CompletionRing, Driver, Sight};
 use crate::lock::{Kept, MutexGuard};
-use crate::met::{Met, Named};
+use crate::met::Named;
 
 /// What came of a quick poll.
 pub(crate) enum Quick<'s, D: Driver> {
@@ -51,79 +50,80 @@ impl<'s, D: Driver> Left<'s, D> {
 
 impl<D: Driver> CompletionQueue<D> {
     /// Polls, if that is quickly done; `is_for_one` if there is room for one completion only.
+    ///
+    /// # Safety
+    ///
+    /// There is room for one at `wc`.
     #[inline(always)]
-    pub(crate) fn poll_quickly(
-        &self,
-        is_for_one: bool,
-        wc: &mut MaybeUninit<ibv_wc>,
-    ) -> Quick<'_, D> {
+    pub(crate) unsafe fn poll_quickly(&self, is_for_one: bool, wc: *mut ibv_wc) -> Quick<'_, D> {
         let Some(mut state) = self.try_lock_quietly() else {
             return Quick::Busy;
         };
         if !state.is_quiet {
             return Quick::Unknown(Left::new(self, state));
         }
-        let cookie = match state.ring.glance() {
-            Sight::Success(cookie) => cookie,
+        let (cookie, found) = match state.ring.glance() {
+            Sight::Success(cookie, found) => (cookie, found),
             Sight::Nothing if !self.has_suspects() => return Quick::Polled(state.answer(0)),
             Sight::Nothing | Sight::Unclear => return Quick::Unknown(Left::new(self, state)),
         };
         if !(is_for_one || state.ring.is_last()) {
             return Quick::Successes(Left::new(self, state), cookie, None);
         }
-        match succeed_next(&state.met, cookie) {
-            Next::Is(wr_id, opcode, None) => {
-                state.ring.take_only(wc, wr_id, opcode);
-                Quick::Polled(state.answer(1))
+        let name = Cookie::entry(cookie);
+        // SAFETY: the CQ is locked.
+        let kept = match unsafe { state.met.queue(cookie) } {
+            Some(Named::Recvs(recv)) => {
+                if let Some(wr_id) = recv.ledger.succeed_next(name) {
+                    // SAFETY: just found; there is room.
+                    unsafe {
+                        state
+                            .ring
+                            .take_only::<false>(found, &mut *wc.cast(), wr_id, IBV_WC_RECV)
+                    };
+                    return Quick::Polled(state.answer(1));
+                }
+                None
             }
-            Next::Is(wr_id, opcode, Some(queue)) => {
-                state.ring.take_only(wc, wr_id, opcode);
-                Quick::Polled(queue.answer_with(state.keep(), 1))
-            }
-            Next::IsNot(queue) => Quick::Successes(Left::new(self, state), cookie, queue),
-        }
+            Some(Named::Sends(send)) => match send.try_lock() {
+                Some(mut send) => {
+                    if let Some((wr_id, opcode)) =
+                        send.ledger.succeed_next(name, D::REPORTS_UNASKED)
+                    {
+                        // SAFETY: just found; there is room.
+                        unsafe {
+                            state
+                                .ring
+                                .take_only::<true>(found, &mut *wc.cast(), wr_id, opcode)
+                        };
+                        return Quick::Polled(send.keep().answer_with(state.keep(), 1));
+                    }
+                    Some(send.keep())
+                }
+                None => None,
+            },
+            Some(Named::Shared(srq)) if !srq.is_claimed() => match srq.try_lock() {
+                Some(mut recv) => {
+                    if let Some(wr_id) = recv.ledger.complete(cookie) {
+                        // SAFETY: just found; there is room.
+                        unsafe {
+                            state.ring.take_only::<false>(
+                                found,
+                                &mut *wc.cast(),
+                                wr_id,
+                                IBV_WC_RECV,
+                            )
+                        };
+                        return Quick::Polled(recv.keep().answer_with(state.keep(), 1));
+                    }
+                    Some(recv.keep())
+                }
+                None => None,
+            },
+            Some(Named::Shared(_)) | None => None,
+        };
+        Quick::Successes(Left::new(self, state), cookie, kept)
     }
-}
-
-/// Whether a success is of the next work request of a queue that was met, and that queue's lock, if it was taken.
-enum Next<'s> {
-    /// Of this `wr_id` and opcode.
-    Is(u64, ibv_wc_opcode, Option<Kept<'s>>),
-    IsNot(Option<Kept<'s>>),
-}
-
-/// Notes a success in the ledger, if it is the next one there of a queue that was met.
-#[inline(always)]
-fn succeed_next<'s, D: Driver>(met: &Met<D>, cookie: u64) -> Next<'s> {
-    let name = Cookie::entry(cookie);
-    // SAFETY: the CQ is locked.
-    let (due, kept) = match unsafe { met.queue(cookie) } {
-        Some(Named::Recvs(recv)) => (recv.ledger.succeed_next(name).map(received), None),
-        Some(Named::Sends(send)) => {
-            let Some(mut send) = send.try_lock() else {
-                return Next::IsNot(None);
-            };
-            (send.ledger.succeed_next(name), Some(send.keep()))
-        }
-        Some(Named::Shared(srq)) if !srq.is_claimed() => {
-            let Some(mut recv) = srq.try_lock() else {
-                return Next::IsNot(None);
-            };
-            let due = recv.ledger.complete(cookie).map(received);
-            (due, Some(recv.keep()))
-        }
-        Some(Named::Shared(_)) | None => return Next::IsNot(None),
-    };
-    match due {
-        Some((wr_id, opcode)) => Next::Is(wr_id, opcode, kept),
-        None => Next::IsNot(kept),
-    }
-}
-
-/// What the completion of a receive says.
-#[inline(always)]
-fn received(wr_id: u64) -> (u64, ibv_wc_opcode) {
-    (wr_id, IBV_WC_RECV)
 }
 
 impl<D: Driver> Completions<D> {

@@ -123,9 +123,8 @@ impl<D: Driver> Completions<D> {
         room: &mut [MaybeUninit<ibv_wc>],
     ) -> usize {
         let entries = ledger.due_from(Cookie::entry(first));
-        let count = self
-            .ring
-            .take_run::<true, _>(first, entries, Entry::due, room);
+        let of = |entry: &Entry| entry.due(D::REPORTS_UNASKED);
+        let count = self.ring.take_run::<true, _>(first, entries, of, room);
         ledger.succeed(count);
         len(count)
     }

@@ -140,12 +140,12 @@ impl Entry {
         self.standing = posted.standing;
     }
 
-    /// What its completion says, if the application sees it succeed. It has a CQE then, which is awaited if the entry is
-    /// not [held](Stage::Held).
+    /// What the completion says of one that has succeeded by its CQE, if the application is to see that. Only where the
+    /// CQE `may_be_unasked` for, it may be one of a send that is not signaled.
     #[inline(always)]
-    pub(crate) fn due(&self) -> Option<(u64, ibv_wc_opcode)> {
-        debug_assert!(!self.standing.is_signaled() || self.standing.stage() == Stage::Awaited);
-        self.standing.is_signaled().then(|| self.wr_id_and_opcode())
+    pub(crate) fn due(&self, may_be_unasked: bool) -> Option<(u64, ibv_wc_opcode)> {
+        debug_assert!(self.standing.stage() == Stage::Awaited || !self.standing.is_signaled());
+        (!may_be_unasked || self.standing.is_signaled()).then(|| self.wr_id_and_opcode())
     }
 
     /// What its completion says, whatever has become of it.

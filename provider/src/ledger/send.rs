@@ -275,13 +275,17 @@ impl SendLedger {
     }
 
     /// Notes the kernel's CQE for the success of entry `name`, if it tells nothing but that, as in
-    /// [`due_from`](Self::due_from), and nothing comes before it; what its completion says.
+    /// [`due_from`](Self::due_from), and nothing comes before it; what its completion says. See [`Entry::due`].
     #[inline(always)]
-    pub(crate) fn succeed_next(&mut self, name: u32) -> Option<(u64, ibv_wc_opcode)> {
+    pub(crate) fn succeed_next(
+        &mut self,
+        name: u32,
+        may_be_unasked: bool,
+    ) -> Option<(u64, ibv_wc_opcode)> {
         if self.held > 0 || self.head != name || self.tail == name {
             return None;
         }
-        let due = self.entries.get(name).due()?;
+        let due = self.entries.get(name).due(may_be_unasked)?;
         self.head = name.wrapping_add(1);
         self.proven = name;
         Some(due)

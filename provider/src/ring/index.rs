@@ -22,7 +22,7 @@ use super::order;
 use crate::errno::{Errno, Result};
 
 pub(crate) use open::{OpenSlot, OpenSlots};
-pub(crate) use reader::{Reader, Slot};
+pub(crate) use reader::{Found, Reader, Slot};
 pub(crate) use word::Word;
 
 /// A mapped ring whose slots begin with a `T`.

@@ -193,6 +193,25 @@ impl ValidCq {
         }
     }
 
+    /// Where the next CQE is, which is valid.
+    #[inline(always)]
+    pub(crate) fn found(&self) -> Found {
+        Found(self.at)
+    }
+
+    /// The CQE that was found.
+    ///
+    /// # Safety
+    ///
+    /// This ring has found it, and not given it back.
+    #[inline(always)]
+    pub(crate) unsafe fn written_at(&self, found: Found) -> Written<'_> {
+        Written {
+            at: found.0,
+            _ring: PhantomData,
+        }
+    }
+
     /// Whether the kernel has not written the CQE behind the next one.
     #[inline(always)]
     pub(crate) fn is_last(&self) -> bool {
@@ -221,20 +240,24 @@ impl ValidCq {
             self.look_back();
         }
         self.in_batch = self.in_batch.wrapping_add(1);
-        self.pass();
+        self.pass(self.at);
     }
 
     /// Gives the next entry back to the kernel, which is a batch of its own, the kernel having not
     /// [come round](Self::has_come_round). Where it [may](Self::may_advance_alone).
     #[inline(always)]
-    pub(crate) fn advance_alone(&mut self) {
+    ///
+    /// # Safety
+    ///
+    /// It was [found](Self::found), and not given back.
+    pub(crate) unsafe fn advance_alone(&mut self, found: Found) {
         self.before_last_batch = self.last;
-        self.pass();
+        self.pass(found.0);
     }
 
+    /// Gives the next entry back, which is `at` this place.
     #[inline(always)]
-    fn pass(&mut self) {
-        let at = self.at;
+    fn pass(&mut self, at: *mut u8) {
         // SAFETY: an entry (invariant).
         order::return_cqe(unsafe { word_of(at) });
         self.last = at;
@@ -370,6 +393,10 @@ unsafe fn head_of(entry: *mut u8) -> Head {
     // SAFETY: the caller's promise.
     Head(order::cqe(unsafe { word_of(entry) }))
 }
+
+/// Where a ring's next CQE is: kept in mind, it is not asked for again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found(*mut u8);
 
 /// The next CQEs of a ring.
 ///

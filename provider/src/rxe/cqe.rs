@@ -15,46 +15,36 @@ use rdma_core_sys::{
 use crate::cookie::VOID;
 use crate::driver::{CompletionRing, EACH, Front, Sight, Unread};
 use crate::errno::Result;
-use crate::ring::index::{IndexRing, Reader, Slot};
+use crate::ring::index::{Found, IndexRing, Reader, Slot};
 
 /// A mapped CQ.
 ///
-/// `published` is ours, `produced` is what the kernel's index was when last read; both masked.
 #[derive(Debug)]
 pub(crate) struct Completions {
     reader: Reader<Wc>,
-    published: u32,
-    produced: u32,
-    /// How many places the kernel had filled and not been given back when `produced` was read.
-    behind: u32,
+    /// How many were read and not given back.
+    unpublished: u32,
+    /// How many are known that were not read.
+    known: u32,
+    /// How many places were free when that was last looked at.
+    spare: u32,
     was_full: bool,
 }
 
 impl Completions {
     pub(super) fn map(cmd_fd: RawFd, info: &MmapInfo) -> Result<Self> {
         let reader = Reader::new(IndexRing::map(cmd_fd, info)?);
-        let next = reader.next();
         Ok(Self {
+            unpublished: 0,
+            known: 0,
+            spare: reader.ring().capacity(),
             reader,
-            published: next,
-            produced: next,
-            behind: 0,
             was_full: false,
         })
     }
 
     fn mask(&self) -> u32 {
         self.reader.ring().capacity()
-    }
-
-    /// How many places the kernel has filled that were not read, and its index.
-    #[inline(always)]
-    fn arrived(&self) -> (u32, u32) {
-        let produced = self.reader.ring().producer();
-        (
-            produced.wrapping_sub(self.reader.next()) & self.mask(),
-            produced,
-        )
     }
 
     /// Whether the kernel may have found the ring full since the last look, when so many have `arrived` since.
@@ -64,16 +54,17 @@ impl Completions {
     /// lock of the CQ was taken again, a barrier that is followed by the load of the kernel's index.
     #[inline(always)]
     fn may_have_been_full(&self, arrived: u32) -> bool {
-        arrived.wrapping_add(self.behind) >= self.mask()
+        arrived >= self.spare
     }
 
-    /// Reads the kernel's index, where all before it was read.
+    /// Looks how many there are, where all that were known were read.
     #[inline(always)]
     fn look(&mut self) {
-        let (arrived, produced) = self.arrived();
+        let arrived = self.reader.filled();
         self.was_full |= self.may_have_been_full(arrived);
-        self.produced = produced;
-        self.behind = produced.wrapping_sub(self.published) & self.mask();
+        self.known = arrived;
+        let filled = arrived.wrapping_add(self.unpublished) & self.mask();
+        self.spare = self.mask().wrapping_sub(filled);
     }
 
     /// Takes CQEs as long as there are entries and room, and `take` takes one; how many.
@@ -85,7 +76,7 @@ impl Completions {
         mut take: impl FnMut(Slot<'_, Wc>, &E, &mut MaybeUninit<ibv_wc>) -> Option<()>,
     ) -> u32 {
         let mut count = 0_u32;
-        let mut published = self.reader.published(self.produced);
+        let mut published = self.reader.published(self.known);
         // CAST: u32 fits usize on every target that libibverbs supports.
         let known = published.left() as usize;
         let most = wcs.len().min(known);
@@ -101,6 +92,8 @@ impl Completions {
         }
         // SAFETY: counted.
         unsafe { published.end(count) };
+        self.known = self.known.wrapping_sub(count);
+        self.unpublished = self.unpublished.wrapping_add(count);
         count
     }
 
@@ -127,12 +120,6 @@ impl Completions {
         })
     }
 
-    /// How many CQEs are known that were not read.
-    #[inline(always)]
-    fn known(&self) -> u32 {
-        self.produced.wrapping_sub(self.reader.next()) & self.mask()
-    }
-
     /// The index of the CQE that is `ahead` of the next one.
     fn index(&self, ahead: u32) -> u32 {
         self.reader.next().wrapping_add(ahead)
@@ -144,40 +131,57 @@ impl CompletionRing for Completions {
         self.mask()
     }
 
+    type Found = Found;
+
     #[inline(always)]
-    fn glance(&mut self) -> Sight {
-        if self.reader.next() == self.produced {
-            let (arrived, produced) = self.arrived();
+    fn glance(&mut self) -> Sight<Found> {
+        if self.known == 0 {
+            let arrived = self.reader.filled();
             if arrived == 0 {
-                self.behind = 0;
+                self.spare = self.mask();
                 return Sight::Nothing;
             }
             if self.may_have_been_full(arrived) {
                 return Sight::Unclear;
             }
-            self.produced = produced;
-            self.behind = arrived;
+            self.known = arrived;
+            self.spare = self.mask().wrapping_sub(arrived);
         }
         let slot = self.reader.slot();
         let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
         if status != IBV_WC_SUCCESS {
             return Sight::Unclear;
         }
-        Sight::Success(slot.read_part::<{ offset_of!(Wc, wr_id) }, _>())
+        let cookie = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
+        Sight::Success(cookie, self.reader.found())
     }
 
     #[inline(always)]
-    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64, _: ibv_wc_opcode) {
-        self.take(wc, wr_id);
-        self.published = self.reader.next();
+    unsafe fn take_only<const SEND: bool>(
+        &mut self,
+        found: Found,
+        wc: &mut MaybeUninit<ibv_wc>,
+        wr_id: u64,
+        _: ibv_wc_opcode,
+    ) {
+        // SAFETY: the caller's promise.
+        let slot = unsafe { self.reader.slot_found(found) };
+        if SEND {
+            copy_wc(slot, wr_id, wc);
+        } else {
+            to_wc(slot, wr_id, wc);
+        }
+        self.known = self.known.wrapping_sub(1);
+        // SAFETY: as above.
+        unsafe { self.reader.pass_found(found) };
         self.reader.give_back();
     }
 
     #[inline(always)]
     fn front(&mut self) -> Option<Front> {
-        if self.reader.next() == self.produced {
+        if self.known == 0 {
             self.look();
-            if self.reader.next() == self.produced {
+            if self.known == 0 {
                 return None;
             }
         }
@@ -192,7 +196,7 @@ impl CompletionRing for Completions {
 
     #[inline(always)]
     fn is_last(&self) -> bool {
-        self.known() == 1
+        self.known == 1
     }
 
     #[inline(always)]
@@ -256,19 +260,21 @@ impl CompletionRing for Completions {
     #[inline(always)]
     fn take<'w>(&mut self, wc: &'w mut MaybeUninit<ibv_wc>, wr_id: u64) -> &'w mut ibv_wc {
         let wc = to_wc(self.reader.slot(), wr_id, wc);
+        self.known = self.known.wrapping_sub(1);
         self.reader.pass();
+        self.unpublished = self.unpublished.wrapping_add(1);
         wc
     }
 
     fn release(&mut self) {
-        if self.published != self.reader.next() {
-            self.published = self.reader.next();
+        if self.unpublished > 0 {
+            self.unpublished = 0;
             self.reader.give_back();
         }
     }
 
     fn may_glance(&self) -> bool {
-        self.published == self.reader.next()
+        self.unpublished == 0
     }
 
     fn was_full(&self) -> bool {
@@ -280,8 +286,7 @@ impl CompletionRing for Completions {
     }
 
     fn peek(&self, ahead: u32) -> Option<Unread> {
-        let (there, _) = self.arrived();
-        (ahead < there).then(|| {
+        (ahead < self.reader.filled()).then(|| {
             let cqe = self.reader.ring().read(self.index(ahead));
             Unread {
                 cookie: cqe.wr_id,

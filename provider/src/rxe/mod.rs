@@ -85,6 +85,8 @@ impl Driver for Rxe {
     /// On 64-bit machines, version 1 has the same layouts.
     const ABI: RangeInclusive<u32> = 1..=rxe::ABI_VERSION;
     const CQE_ORDER: CqeOrder = CqeOrder::Posting;
+    /// linux 6.1, 6.12 `rxe_comp.c: do_complete`.
+    const REPORTS_UNASKED: bool = false;
     const CONNECTS_UNSEEN: bool = false;
     /// `RXE_MAX_CQE` (linux 6.1, 6.12 `rxe_param.h`).
     const MAX_CQE: c_int = (1 << 15) - 1;

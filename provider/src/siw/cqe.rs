@@ -18,7 +18,7 @@ use crate::cookie::VOID;
 use crate::driver::{CompletionRing, EACH, Front, Sight, Unread};
 use crate::errno::Result;
 use crate::ledger::small;
-use crate::ring::valid_cq::{Notify, ValidCq, Written};
+use crate::ring::valid_cq::{Found, Notify, ValidCq, Written};
 
 /// A mapped CQ.
 #[derive(Debug)]
@@ -90,15 +90,17 @@ impl CompletionRing for Completions {
         self.0.capacity()
     }
 
+    type Found = Found;
+
     #[inline(always)]
-    fn glance(&mut self) -> Sight {
+    fn glance(&mut self) -> Sight<Found> {
         let Some(cqe) = self.0.next() else {
             return Sight::Nothing;
         };
         if status_of(cqe) != status::SUCCESS || self.0.has_come_round() {
             return Sight::Unclear;
         }
-        Sight::Success(id(cqe))
+        Sight::Success(id(cqe), self.0.found())
     }
 
     #[inline(always)]
@@ -107,9 +109,18 @@ impl CompletionRing for Completions {
     }
 
     #[inline(always)]
-    fn take_only(&mut self, wc: &mut MaybeUninit<ibv_wc>, wr_id: u64, opcode: ibv_wc_opcode) {
-        write_wc(self.0.written(), wr_id, IBV_WC_SUCCESS, opcode, wc);
-        self.0.advance_alone();
+    unsafe fn take_only<const SEND: bool>(
+        &mut self,
+        found: Found,
+        wc: &mut MaybeUninit<ibv_wc>,
+        wr_id: u64,
+        opcode: ibv_wc_opcode,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            write_wc(self.0.written_at(found), wr_id, IBV_WC_SUCCESS, opcode, wc);
+            self.0.advance_alone(found);
+        }
     }
 
     #[inline(always)]

@@ -35,6 +35,8 @@ impl Driver for Siw {
     const ID: u32 = RDMA_DRIVER_SIW;
     const ABI: RangeInclusive<u32> = siw::ABI_VERSION..=siw::ABI_VERSION;
     const CQE_ORDER: CqeOrder = CqeOrder::ReadsLate;
+    /// That of each READ: we ask for it.
+    const REPORTS_UNASKED: bool = true;
     const CONNECTS_UNSEEN: bool = true;
     /// `SIW_MAX_CQ` entries (linux 6.1, 6.12 `siw.h`, `siw_main.c`).
     const MAX_CQE: c_int = 100 << 15;

@@ -50,6 +50,13 @@ impl<T: Copy + FromBytes> Reader<T> {
         self.next
     }
 
+    /// How many slots the kernel has published from there on.
+    #[inline(always)]
+    pub(crate) fn filled(&self) -> u32 {
+        let produced = order::kernel_index(self.ring.producer_word());
+        produced.wrapping_sub(self.next) & self.ring.mask
+    }
+
     /// The slot that is to be read next, which the kernel has published.
     #[inline(always)]
     pub(crate) fn slot(&self) -> Slot<'_, T> {
@@ -59,19 +66,43 @@ impl<T: Copy + FromBytes> Reader<T> {
         }
     }
 
-    /// The slots from there on up to that of index `end`, masked, or to the last of the ring, to be gone through. The
-    /// kernel has published the first.
+    /// Where the slot is that is to be read next, which the kernel has published.
     #[inline(always)]
-    pub(crate) fn published(&mut self, end: u32) -> Published<'_, T> {
-        debug_assert!(self.next != end);
-        let end = if end > self.next {
-            end
-        } else {
-            self.ring.mask.wrapping_add(1)
-        };
+    pub(crate) fn found(&self) -> Found {
+        Found(self.at)
+    }
+
+    /// The slot that was found.
+    ///
+    /// # Safety
+    ///
+    /// This reader has found it, and not passed it.
+    #[inline(always)]
+    pub(crate) unsafe fn slot_found(&self, found: Found) -> Slot<'_, T> {
+        Slot {
+            at: found.0,
+            _ring: PhantomData,
+        }
+    }
+
+    /// Goes on to the one behind that which was found.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    #[inline(always)]
+    pub(crate) unsafe fn pass_found(&mut self, found: Found) {
+        self.go_on(1, found.0.wrapping_add(self.ring.size));
+    }
+
+    /// The slots from there on, of which the kernel has published `count`, or those of them up to the last of the ring,
+    /// to be gone through.
+    #[inline(always)]
+    pub(crate) fn published(&mut self, count: u32) -> Published<'_, T> {
+        let to_end = self.ring.mask.wrapping_sub(self.next).wrapping_add(1);
         Published {
             at: self.at,
-            left: end.wrapping_sub(self.next),
+            left: count.min(to_end),
             reader: self,
         }
     }
@@ -79,8 +110,8 @@ impl<T: Copy + FromBytes> Reader<T> {
     /// Goes on to the one behind it.
     #[inline(always)]
     pub(crate) fn pass(&mut self) {
-        let at = self.at.wrapping_add(self.ring.size);
-        self.go_on(1, at);
+        // SAFETY: just found.
+        unsafe { self.pass_found(self.found()) };
     }
 
     /// Goes on to the one that is `count` behind it, and at `at` or, if that is the end, the first.
@@ -100,6 +131,10 @@ impl<T: Copy + FromBytes> Reader<T> {
         order::publish_index(self.ring.consumer_word(), self.next);
     }
 }
+
+/// Where a reader's next slot is: kept in mind, it is not asked for again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found(*const u8);
 
 /// Slots that the kernel has published.
 ///
