@@ -96,6 +96,13 @@ impl CookieBase {
 }
 
 impl Cookie {
+    /// The cookie of the entry behind that of another one, which is not the last of a ledger's places: names begin anew
+    /// behind one of those. Behind such a one it still has the next entry, but not the queue.
+    #[inline(always)]
+    pub(crate) fn next(raw: u64) -> u64 {
+        raw.wrapping_add(1)
+    }
+
     /// The queue that a cookie names.
     pub(crate) fn queue(raw: u64) -> Option<Queue> {
         match raw >> QUEUE_SHIFT {

@@ -346,9 +346,6 @@ pub(crate) enum Sight<F> {
     Unclear,
 }
 
-/// Entries of which nothing has to be known, as many as there are CQEs.
-pub(crate) const EACH: [(); usize::MAX] = [(); usize::MAX];
-
 /// Our side of a CQ's ring. Used under the lock of the CQ.
 pub(crate) trait CompletionRing: Debug + Send {
     /// How many CQEs it can hold.
@@ -396,10 +393,11 @@ pub(crate) trait CompletionRing: Debug + Send {
     ) -> u32;
 
     /// As [`take_run`](Self::take_run), of receives that complete in any order: as long as `complete` has a `wr_id` for
-    /// the cookie.
-    fn take_each(
+    /// the cookie, whose entry is perhaps this one, and there are entries.
+    fn take_each<E>(
         &mut self,
-        complete: impl FnMut(u64) -> Option<u64>,
+        entries: &[E],
+        complete: impl Fn(&E, u64) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32;
 

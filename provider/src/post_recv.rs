@@ -207,10 +207,11 @@ pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
     let (ours, list) = unsafe { (Qp::<D>::at(qp), List::new(wr)) };
     // SAFETY: the caller's promise.
     unsafe {
-        let Some(only) = list.only() else {
-            return post_recv_run::<D>(qp, wr, bad_wr);
-        };
-        if let Some(sge) = only_sge(only)
+        if let Some(several) = list.several() {
+            return post_recv_run::<D>(qp, several, bad_wr);
+        }
+        if let Some(only) = list.peek()
+            && let Some(sge) = only_sge(only)
             && ours.state() != IBV_QPS_RESET
             && let Receiver::Own(recv) = &ours.pair.recv
             && let Some(mut queue) = recv.try_lock_queue()
@@ -229,7 +230,7 @@ pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
     }
 }
 
-/// As [`post_recv`], of a list, which is mostly posted at once too.
+/// As [`post_recv`], of a list that is not empty, which is mostly posted at once too.
 ///
 /// # Safety
 ///
@@ -244,8 +245,7 @@ unsafe extern "C" fn post_recv_run<D: Driver>(
     let (ours, mut list) = unsafe { (Qp::<D>::at(qp), List::new(wr)) };
     // SAFETY: the caller's promise.
     unsafe {
-        if !wr.is_null()
-            && ours.state() != IBV_QPS_RESET
+        if ours.state() != IBV_QPS_RESET
             && let Receiver::Own(recv) = &ours.pair.recv
             && let Some(mut queue) = recv.try_lock_queue()
         {
@@ -350,10 +350,11 @@ pub(crate) unsafe extern "C" fn post_srq_recv<D: Driver>(
     let (ours, list) = unsafe { (Srq::<D>::at(srq), List::new(wr)) };
     // SAFETY: the caller's promise.
     unsafe {
-        let Some(only) = list.only() else {
-            return post_srq_recv_run::<D>(srq, wr, bad_wr);
-        };
-        if let Some(sge) = only_sge(only)
+        if let Some(several) = list.several() {
+            return post_srq_recv_run::<D>(srq, several, bad_wr);
+        }
+        if let Some(only) = list.peek()
+            && let Some(sge) = only_sge(only)
             && let Some(mut recv) = ours.queue.try_lock()
         {
             let SharedRecvs { queue, ledger } = &mut *recv;
@@ -366,7 +367,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv<D: Driver>(
     }
 }
 
-/// As [`post_srq_recv`], of a list, which is mostly posted at once too.
+/// As [`post_srq_recv`], of a list that is not empty, which is mostly posted at once too.
 ///
 /// # Safety
 ///
@@ -381,9 +382,7 @@ unsafe extern "C" fn post_srq_recv_run<D: Driver>(
     let (ours, mut list) = unsafe { (Srq::<D>::at(srq), List::new(wr)) };
     // SAFETY: the caller's promise.
     unsafe {
-        if !wr.is_null()
-            && let Some(mut recv) = ours.queue.try_lock()
-        {
+        if let Some(mut recv) = ours.queue.try_lock() {
             let SharedRecvs { queue, ledger } = &mut *recv;
             queue.post_run(ledger, &mut list);
             if list.is_empty() {

@@ -79,9 +79,9 @@ impl<R: SendRing> SendQueue<R> {
         let mut entries = self.ring.open(first, &self.flags);
         let mut rest = *list;
         let mut malformed = None;
-        self.ledger.fill(|name| {
+        self.ledger.fill(cookies, |cookie| {
             let request = rest.peek()?;
-            match entries.write(cookies.with(name), request) {
+            match entries.write(cookie, request) {
                 Ok(posted) => {
                     rest.pass();
                     Some(posted)

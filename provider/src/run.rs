@@ -45,7 +45,7 @@ impl<D: Driver> CompletionQueue<D> {
             Some(Named::Recvs(recv)) => state.take_recvs(&recv.ledger, first, room),
             Some(Named::Sends(send)) => state.take_sends(&mut lock(send).ledger, first, room),
             Some(Named::Shared(srq)) if !srq.is_claimed() => {
-                state.take_shared(&mut srq.lock().ledger, room)
+                state.take_shared(&mut srq.lock().ledger, first, room)
             }
             Some(Named::Shared(_)) | None => 0,
         }
@@ -72,7 +72,7 @@ impl<D: Driver> CompletionQueue<D> {
             },
             Some(Named::Shared(srq)) if !srq.is_claimed() => match srq.try_lock() {
                 Some(mut recv) => {
-                    let count = state.take_shared(&mut recv.ledger, room);
+                    let count = state.take_shared(&mut recv.ledger, first, room);
                     (count, recv.give_back_at_once())
                 }
                 None => (0, None),
@@ -144,14 +144,19 @@ impl<D: Driver> Completions<D> {
         len(count)
     }
 
-    /// The same of an SRQ, which is locked, from the next CQE on.
+    /// The same of an SRQ, which is locked.
     #[inline(always)]
     fn take_shared(
         &mut self,
         ledger: &mut SharedLedger,
+        first: u64,
         room: &mut [MaybeUninit<ibv_wc>],
     ) -> usize {
-        len(self.ring.take_each(|cookie| ledger.complete(cookie), room))
+        let places = ledger.places_from(first);
+        let complete = |place: &_, cookie| ledger.retire(place, cookie);
+        let count = self.ring.take_each(places, complete, room);
+        ledger.pass(count);
+        len(count)
     }
 }
 

@@ -137,6 +137,14 @@ pub(crate) trait Requests: Copy {
 }
 
 impl<W: Linked> List<W> {
+    /// The work request that comes next, if others follow.
+    #[inline(always)]
+    pub(crate) fn several(self) -> Option<*mut W> {
+        self.peek()
+            .is_some_and(|wr| !wr.next().is_null())
+            .then_some(self.head)
+    }
+
     /// The work request that comes next, if no other follows.
     #[inline(always)]
     pub(crate) fn only<'a>(self) -> Option<&'a W> {

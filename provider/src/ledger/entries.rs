@@ -73,19 +73,34 @@ impl<E> Entries<E> {
         unsafe { self.at(name).as_mut() }
     }
 
-    /// The one of this name and those behind it, `count` or as many as stand one behind the other.
+    /// The one of this name and those behind it, as many as stand one behind the other.
+    #[inline(always)]
+    pub(super) fn from(&self, name: u32) -> &[E] {
+        let count = self.mask.wrapping_sub(name & self.mask).wrapping_add(1);
+        // CAST: as above.
+        // SAFETY: so many there are up to the last one (invariant), borrowed as `self` is.
+        unsafe { slice::from_raw_parts(self.at(name).as_ptr(), count as usize) }
+    }
+
+    /// The same, but `count` at most.
     #[inline(always)]
     pub(super) fn run(&self, name: u32, count: u32) -> &[E] {
-        let behind = self.mask.wrapping_sub(name & self.mask).wrapping_add(1);
+        let all = self.from(name);
         // CAST: as above.
-        let count = count.min(behind) as usize;
-        // SAFETY: so many there are up to the last one (invariant), borrowed as `self` is.
-        unsafe { slice::from_raw_parts(self.at(name).as_ptr(), count) }
+        all.get(..count as usize).unwrap_or(all)
+    }
+
+    /// As [`run`](Self::run).
+    #[inline(always)]
+    pub(super) fn run_mut(&mut self, name: u32, count: u32) -> &mut [E] {
+        let count = self.run(name, count).len();
+        // SAFETY: as in `run`.
+        unsafe { slice::from_raw_parts_mut(self.at(name).as_ptr(), count) }
     }
 
     /// All of them, from the place of name 0 on.
     pub(super) fn all(&self) -> &[E] {
-        self.run(0, self.count())
+        self.from(0)
     }
 }
 
@@ -115,6 +130,7 @@ mod tests {
         assert_eq!(entries.run(6, 5), [6, 7]);
         assert_eq!(entries.run(9, 3), [9, 10, 11]);
         assert_eq!(entries.run(9, 0), []);
+        assert_eq!(entries.from(14), [6, 7]);
         assert_eq!(entries.all(), [8, 9, 10, 11, 12, 13, 6, 7]);
     }
 

@@ -4,22 +4,31 @@
 
 use super::entries::Entries;
 use super::entry::{Entry, Posted};
+use crate::cookie::{Cookie, CookieBase};
 
-/// Fills free entries in turn, those from `tail` to `end`: `accept` is told the name of each, and answers with what is to
+/// Fills free entries in turn, those from `tail` to `end`: `accept` is told the cookie of each, and answers with what is to
 /// be remembered in it, or that there is nothing more. The name behind the last one filled.
 ///
-/// What is the same for all of a list is asked for once, and only `tail` changes.
+/// What is the same for all of a list is asked for once, and where the entries stand one behind the other, so do their
+/// cookies.
 #[inline(always)]
 pub(super) fn fill(
     entries: &mut Entries<Entry>,
+    cookies: CookieBase,
     mut tail: u32,
     end: u32,
-    mut accept: impl FnMut(u32) -> Option<Posted>,
+    mut accept: impl FnMut(u64) -> Option<Posted>,
 ) -> u32 {
     while tail != end {
-        let Some(posted) = accept(tail) else { break };
-        entries.get_mut(tail).enter(posted);
-        tail = tail.wrapping_add(1);
+        let mut cookie = cookies.with(tail);
+        for entry in entries.run_mut(tail, end.wrapping_sub(tail)) {
+            let Some(posted) = accept(cookie) else {
+                return Cookie::entry(cookie);
+            };
+            entry.enter(posted);
+            cookie = Cookie::next(cookie);
+        }
+        tail = Cookie::entry(cookie);
     }
     tail
 }

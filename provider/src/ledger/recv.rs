@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use super::ends::End;
 use super::entries::Entries;
 use super::{FreeRecv, Receives};
-use crate::cookie::CookieBase;
+use crate::cookie::{Cookie, CookieBase};
 use crate::errno::Result;
 
 /// The caller's `wr_id`s of outstanding receives, in posting order.
@@ -259,13 +259,18 @@ impl<'l> Receives for &'l RecvLedger {
         let first = self.tail.get();
         let end = self.head.get().wrapping_add(self.depth);
         let mut tail = first;
-        while tail != end {
-            let Some(wr_id) = accept(cookies.with(tail)) else {
-                break;
-            };
-            // Relaxed: the ends pass it on.
-            self.wr_ids.get(tail).store(wr_id, Ordering::Relaxed);
-            tail = tail.wrapping_add(1);
+        'all: while tail != end {
+            let mut cookie = cookies.with(tail);
+            for entry in self.run(tail, end) {
+                let Some(wr_id) = accept(cookie) else {
+                    tail = Cookie::entry(cookie);
+                    break 'all;
+                };
+                // Relaxed: the ends pass it on.
+                entry.store(wr_id, Ordering::Relaxed);
+                cookie = Cookie::next(cookie);
+            }
+            tail = Cookie::entry(cookie);
         }
         self.tail.set(tail);
         tail.wrapping_sub(first)

@@ -7,6 +7,7 @@ use rdma_core_sys::ibv_wc_opcode;
 use super::entries::Entries;
 use super::entry::{Entry, Outcome, Posted, Sent, Stage};
 use super::fill::{Free, fill};
+use crate::cookie::CookieBase;
 use crate::errno::Result;
 
 /// What a CQE changed in the ledger.
@@ -99,12 +100,12 @@ impl SendLedger {
         self.head
     }
 
-    /// Enters sends as long as there is room: `accept` is told the name of each, and answers with what is to be
+    /// Enters sends as long as there is room: `accept` is told the cookie of each, and answers with what is to be
     /// remembered of it, or that there is none.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, accept: impl FnMut(u32) -> Option<Posted>) {
+    pub(crate) fn fill(&mut self, cookies: CookieBase, accept: impl FnMut(u64) -> Option<Posted>) {
         let end = self.head.wrapping_add(self.depth);
-        self.tail = fill(&mut self.entries, self.tail, end, accept);
+        self.tail = fill(&mut self.entries, cookies, self.tail, end, accept);
     }
 
     /// The free entry that the next send gets, if there is room.
@@ -157,17 +158,15 @@ impl SendLedger {
     /// As [`fill`](Self::fill), with sends that were accepted after the death: each is flushed in its turn.
     pub(crate) fn fill_flushed(&mut self, mut accept: impl FnMut() -> Option<Posted>) {
         debug_assert!(self.is_closed());
-        let first = self.tail;
-        self.fill(|_| {
-            accept().map(|posted| Posted {
+        while let Some(free) = self.free()
+            && let Some(posted) = accept()
+        {
+            let name = free.name();
+            free.enter(Posted {
                 standing: posted.standing.signaled(),
                 ..posted
-            })
-        });
-        let mut name = first;
-        while name != self.tail {
+            });
             self.hold(name, Outcome::FLUSHED);
-            name = name.wrapping_add(1);
         }
     }
 

@@ -2,6 +2,8 @@
 
 //! The ledger of an SRQ.
 
+use std::cell::Cell;
+
 use super::entries::Entries;
 use super::{FreeRecv, Receives};
 use crate::cookie::{Cookie, CookieBase, VOID};
@@ -16,23 +18,53 @@ pub(crate) fn is_before(a: u32, b: u32) -> bool {
 }
 
 /// An outstanding receive, or room for one.
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
     /// The caller's.
-    wr_id: u64,
+    wr_id: Cell<u64>,
     /// The receive's, or [`FREE`].
-    cookie: u64,
+    cookie: Cell<u64>,
 }
 
-/// Of a place that is free: no receive has it, and a CQE that has it leads to [nobody's](NOBODYS) place.
-const FREE: u64 = VOID;
+/// Of a place that is free, which no CQE has: it is neither a cookie nor a mark, nor what is left of one.
+const FREE: u64 = {
+    assert!(VOID != 3);
+    3
+};
 
 /// Of the first place, which is never free: no CQE that leads to it has this one, which leads to the last.
 const NOBODYS: u64 = u64::MAX;
 
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            wr_id: Cell::new(0),
+            cookie: Cell::new(FREE),
+        }
+    }
+}
+
 impl Place {
+    #[inline(always)]
     fn is_free(&self) -> bool {
-        self.cookie == FREE
+        self.cookie.get() == FREE
+    }
+
+    /// Has it be that of this receive.
+    #[inline(always)]
+    fn enter(&self, wr_id: u64, cookie: u64) {
+        self.wr_id.set(wr_id);
+        self.cookie.set(cookie);
+    }
+
+    /// Frees it, if it is that of this receive; the `wr_id`.
+    #[inline(always)]
+    fn retire(&self, cookie: u64) -> Option<u64> {
+        if self.cookie.get() != cookie {
+            return None;
+        }
+        self.cookie.set(FREE);
+        Some(self.wr_id.get())
     }
 }
 
@@ -45,8 +77,8 @@ fn places(depth: u32) -> Result<Entries<Place>> {
     if depth > MAX_DEPTH {
         return Err(Errno::EINVAL);
     }
-    let mut places = Entries::<Place>::new(depth.max(1).wrapping_mul(2))?;
-    places.get_mut(0).cookie = NOBODYS;
+    let places = Entries::<Place>::new(depth.max(1).wrapping_mul(2))?;
+    places.get(0).cookie.set(NOBODYS);
     Ok(places)
 }
 
@@ -86,7 +118,7 @@ impl Taken {
 #[derive(Debug)]
 pub(crate) struct FreePlace<'l> {
     cookie: u64,
-    place: &'l mut Place,
+    place: &'l Place,
     next: &'l mut u32,
     outstanding: &'l mut u32,
 }
@@ -99,8 +131,7 @@ impl FreeRecv for FreePlace<'_> {
 
     #[inline(always)]
     fn enter(self, wr_id: u64) {
-        let cookie = self.cookie;
-        *self.place = Place { wr_id, cookie };
+        self.place.enter(wr_id, self.cookie);
         *self.next = self.next.wrapping_add(1);
         *self.outstanding = self.outstanding.wrapping_add(1);
     }
@@ -134,11 +165,13 @@ impl SharedLedger {
     ///
     /// As [`new`](Self::new); the ledger is then unchanged.
     pub(crate) fn resize(&mut self, depth: u32) -> Result<()> {
-        let mut more = places(depth)?;
+        let more = places(depth)?;
         if more.count() > self.places.count() {
             // No two that were apart come together: their names end in what they did, and more.
             for taken in self.taken() {
-                *more.get_mut(Cookie::entry(taken.cookie)) = *taken;
+                let cookie = taken.cookie.get();
+                more.get(Cookie::entry(cookie))
+                    .enter(taken.wr_id.get(), cookie);
             }
             self.places = more;
         }
@@ -154,18 +187,39 @@ impl SharedLedger {
     /// Retires the receive of this cookie for its CQE; its `wr_id`, or `None` if it is not outstanding.
     #[inline(always)]
     pub(crate) fn complete(&mut self, cookie: u64) -> Option<u64> {
-        let place = self.places.get_mut(Cookie::entry(cookie));
-        if place.cookie != cookie {
-            return None;
-        }
-        place.cookie = FREE;
+        let wr_id = self.place_of(cookie).retire(cookie)?;
         self.outstanding = self.outstanding.wrapping_sub(1);
-        Some(place.wr_id)
+        Some(wr_id)
+    }
+
+    #[inline(always)]
+    fn place_of(&self, cookie: u64) -> &Place {
+        self.places.get(Cookie::entry(cookie))
+    }
+
+    /// The place of the receive of this cookie, and those behind it, in which later ones mostly are.
+    #[inline(always)]
+    pub(crate) fn places_from(&self, cookie: u64) -> &[Place] {
+        self.places.from(Cookie::entry(cookie))
+    }
+
+    /// As [`complete`](Self::complete), of a receive whose place is perhaps this one. [`pass`](Self::pass) counts it.
+    #[inline(always)]
+    pub(crate) fn retire(&self, place: &Place, cookie: u64) -> Option<u64> {
+        place
+            .retire(cookie)
+            .or_else(|| self.place_of(cookie).retire(cookie))
+    }
+
+    /// Counts those that were [retired](Self::retire).
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, count: u32) {
+        self.outstanding = self.outstanding.wrapping_sub(count);
     }
 
     /// Whether the receive of this cookie is outstanding.
     pub(crate) fn has(&self, cookie: u64) -> bool {
-        self.places.get(Cookie::entry(cookie)).cookie == cookie
+        self.place_of(cookie).cookie.get() == cookie
     }
 
     /// Where the receives are.
@@ -186,7 +240,7 @@ impl SharedLedger {
             }
             first = first.wrapping_sub(1);
             let place = self.places.get(first);
-            let is_one = !place.is_free() && Cookie::entry(place.cookie) == first;
+            let is_one = !place.is_free() && Cookie::entry(place.cookie.get()) == first;
             left = left.wrapping_sub(u32::from(is_one));
         }
         first
@@ -197,7 +251,7 @@ impl SharedLedger {
         let mut taken: Vec<_> = self
             .taken()
             .map(|place| Taken {
-                cookie: place.cookie,
+                cookie: place.cookie.get(),
             })
             .filter(|taken| is_before(taken.sequence(), end))
             .collect();
@@ -210,19 +264,30 @@ impl<'l> Receives for &'l mut SharedLedger {
     #[inline(always)]
     fn fill(self, cookies: CookieBase, mut accept: impl FnMut(u64) -> Option<u64>) -> u32 {
         let room = self.depth.saturating_sub(self.outstanding);
-        let (mut left, mut name) = (room, self.next);
-        while left > 0 {
-            let place = self.places.get_mut(name);
-            if place.is_free() {
-                let cookie = cookies.with(name);
-                let Some(wr_id) = accept(cookie) else { break };
-                *place = Place { wr_id, cookie };
-                left = left.wrapping_sub(1);
+        let first = self.next;
+        let (mut name, mut passed_over) = (first, 0_u32);
+        'all: loop {
+            let entered = name.wrapping_sub(first).wrapping_sub(passed_over);
+            if entered >= room {
+                break;
             }
-            name = name.wrapping_add(1);
+            let mut cookie = cookies.with(name);
+            for place in self.places.run(name, room.wrapping_sub(entered)) {
+                if place.is_free() {
+                    let Some(wr_id) = accept(cookie) else {
+                        name = Cookie::entry(cookie);
+                        break 'all;
+                    };
+                    place.enter(wr_id, cookie);
+                } else {
+                    passed_over = passed_over.wrapping_add(1);
+                }
+                cookie = Cookie::next(cookie);
+            }
+            name = Cookie::entry(cookie);
         }
         self.next = name;
-        let count = room.wrapping_sub(left);
+        let count = name.wrapping_sub(first).wrapping_sub(passed_over);
         self.outstanding = self.outstanding.wrapping_add(count);
         count
     }
@@ -235,7 +300,7 @@ impl<'l> Receives for &'l mut SharedLedger {
         if self.outstanding >= self.depth {
             return None;
         }
-        let place = self.places.get_mut(self.next);
+        let place = self.places.get(self.next);
         place.is_free().then_some(FreePlace {
             cookie: cookies.with(self.next),
             place,

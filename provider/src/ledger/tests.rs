@@ -82,9 +82,9 @@ impl Application {
             standing: Standing::posted(0, send.signaled, reported),
         };
         let (mut one, mut entered) = (Some(posted), None);
-        self.ledger.fill(|name| {
+        self.ledger.fill(cookies(), |cookie| {
             let posted = one.take()?;
-            entered = Some((name, wr_id));
+            entered = Some((Cookie::entry(cookie), wr_id));
             Some(posted)
         });
         self.posted += u64::from(entered.is_some());

@@ -78,7 +78,7 @@ pub(crate) struct ValidCq {
     last: *mut u8,
     /// How many were read since the batch began.
     in_batch: u32,
-    /// The entry before the last batch.
+    /// The entry before the last batch, or before the next one as it was when that was looked for.
     before_last_batch: *mut u8,
     was_full: bool,
     /// Held for its memory.
@@ -285,6 +285,7 @@ impl ValidCq {
     #[inline(always)]
     fn look_back(&mut self) {
         self.was_full |= self.has_come_round();
+        self.before_last_batch = self.last;
     }
 
     /// Whether the kernel has come round to the last batch, where no other is being read.
@@ -302,8 +303,6 @@ impl ValidCq {
     pub(crate) fn end_batch(&mut self) {
         if self.in_batch > 0 {
             self.was_full |= self.in_batch >= self.mask;
-            let first = self.next_index().wrapping_sub(self.in_batch);
-            self.before_last_batch = self.entry(first.wrapping_sub(1));
             self.in_batch = 0;
         }
     }

@@ -13,7 +13,7 @@ use rdma_core_sys::{
 };
 
 use crate::cookie::VOID;
-use crate::driver::{CompletionRing, EACH, Front, Sight, Unread};
+use crate::driver::{CompletionRing, Front, Sight, Unread};
 use crate::errno::Result;
 use crate::ring::index::{Found, IndexRing, Reader, Slot};
 
@@ -220,18 +220,19 @@ impl CompletionRing for Completions {
     }
 
     #[inline(always)]
-    fn take_each(
+    fn take_each<E>(
         &mut self,
-        mut complete: impl FnMut(u64) -> Option<u64>,
+        entries: &[E],
+        complete: impl Fn(&E, u64) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
-        self.take_while(&EACH, wcs, |slot, (), wc| {
+        self.take_while(entries, wcs, |slot, entry, wc| {
             let status: u32 = slot.read_part::<{ offset_of!(Wc, status) }, _>();
             if status != IBV_WC_SUCCESS {
                 return None;
             }
             let cookie: u64 = slot.read_part::<{ offset_of!(Wc, wr_id) }, _>();
-            to_wc(slot, complete(cookie)?, wc);
+            to_wc(slot, complete(entry, cookie)?, wc);
             Some(())
         })
     }

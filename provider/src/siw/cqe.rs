@@ -15,7 +15,7 @@ use rdma_core_sys::{
 };
 
 use crate::cookie::VOID;
-use crate::driver::{CompletionRing, EACH, Front, Sight, Unread};
+use crate::driver::{CompletionRing, Front, Sight, Unread};
 use crate::errno::Result;
 use crate::ledger::small;
 use crate::ring::valid_cq::{Found, Notify, ValidCq, Written};
@@ -150,13 +150,14 @@ impl CompletionRing for Completions {
     }
 
     #[inline(always)]
-    fn take_each(
+    fn take_each<E>(
         &mut self,
-        mut complete: impl FnMut(u64) -> Option<u64>,
+        entries: &[E],
+        complete: impl Fn(&E, u64) -> Option<u64>,
         wcs: &mut [MaybeUninit<ibv_wc>],
     ) -> u32 {
-        self.take_while(status::SUCCESS, &EACH, wcs, |cqe, (), wc| {
-            let wr_id = complete(id(cqe))?;
+        self.take_while(status::SUCCESS, entries, wcs, |cqe, entry, wc| {
+            let wr_id = complete(entry, id(cqe))?;
             write_wc(cqe, wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, wc);
             Some(())
         })
