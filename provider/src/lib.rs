@@ -62,6 +62,7 @@ mod qp_state;
 mod query_rt_values;
 mod queue_pair;
 mod quick_poll;
+mod rarely;
 mod read_ahead;
 mod read_wc;
 mod register;

@@ -46,9 +46,8 @@ pub(crate) unsafe extern "C" fn poll_cq<D: Driver>(
     unsafe {
         match queue.poll_quickly(num_entries == 1, wc) {
             Quick::Polled(count) => count,
-            Quick::Successes(left, first, kept) => {
-                poll_successes(left, num_entries, wc, first, kept)
-            }
+            Quick::Successes(left, first) => poll_successes(left, num_entries, wc, first),
+            Quick::Kept(left, first, kept) => poll_kept(left, num_entries, wc, first, kept),
             Quick::Unknown(left) => poll_left(left, num_entries, wc),
             Quick::Busy => poll_waiting(queue, num_entries, wc),
         }
@@ -61,8 +60,7 @@ fn no_room(num_entries: c_int) -> c_int {
     if num_entries == 0 { 0 } else { -libc::EINVAL }
 }
 
-/// As [`poll_cq`], where the next CQEs are successes, the cookie of the `first` of which is known; a queue's lock may
-/// have been `kept`.
+/// As [`poll_cq`], where the next CQEs are successes, the cookie of the `first` of which is known.
 ///
 /// Nothing is called before the end: what takes that is left to [`poll_rest`].
 ///
@@ -79,9 +77,8 @@ unsafe extern "C" fn poll_successes<D: Driver>(
     num_entries: c_int,
     wc: *mut ibv_wc,
     first: u64,
-    kept: Option<Kept<'_>>,
 ) -> c_int {
-    let mut awaited = kept.and_then(Kept::give_back_at_once);
+    let mut awaited = None;
     let (queue, mut state) = left.go_on();
     // SAFETY: the caller's promise.
     let wcs = unsafe { room_at(wc, num_entries) };
@@ -105,6 +102,29 @@ unsafe extern "C" fn poll_successes<D: Driver>(
     let filled = all.wrapping_sub(room.len());
     // SAFETY: as above.
     unsafe { poll_rest(Left::new(queue, state), num_entries, wc, filled, awaited) }
+}
+
+/// As [`poll_successes`], where the lock of a queue was kept.
+///
+/// # Safety
+///
+/// As of that.
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "as above")]
+unsafe extern "C" fn poll_kept<D: Driver>(
+    left: Left<'_, D>,
+    num_entries: c_int,
+    wc: *mut ibv_wc,
+    first: u64,
+    kept: Kept<'_>,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match kept.give_back_at_once() {
+            None => poll_successes(left, num_entries, wc, first),
+            awaited => poll_rest(left, num_entries, wc, 0, awaited),
+        }
+    }
 }
 
 /// As [`poll_cq`], when so many are `filled`; who waits for a queue is woken first.

@@ -14,13 +14,16 @@ use crate::cq::{CompletionQueue, Completions};
 use crate::driver::{CompletionRing, Driver, Sight};
 use crate::lock::{Kept, MutexGuard};
 use crate::met::Named;
+use crate::rarely::rarely;
 
 /// What came of a quick poll.
 pub(crate) enum Quick<'s, D: Driver> {
     /// Nothing, or one success: what the verb answers.
     Polled(c_int),
-    /// Successes, the first of which has this cookie, and perhaps their queue.
-    Successes(Left<'s, D>, u64, Option<Kept<'s>>),
+    /// Successes, the first of which has this cookie.
+    Successes(Left<'s, D>, u64),
+    /// The same, and the lock of their queue, in which the first is not the next one.
+    Kept(Left<'s, D>, u64, Kept<'s>),
     /// Something else.
     Unknown(Left<'s, D>),
     /// Another thread has the CQ.
@@ -68,61 +71,55 @@ impl<D: Driver> CompletionQueue<D> {
             Sight::Nothing | Sight::Unclear => return Quick::Unknown(Left::new(self, state)),
         };
         if !(is_for_one || state.ring.is_last()) {
-            return Quick::Successes(Left::new(self, state), cookie, None);
+            return Quick::Successes(Left::new(self, state), cookie);
         }
         let name = Cookie::entry(cookie);
         // SAFETY: the CQ is locked.
-        let kept = match unsafe { state.met.queue(cookie) } {
+        match unsafe { state.met.queue(cookie) } {
             Some(Named::Recvs(recv)) => {
                 if let Some(wr_id) = recv.ledger.succeed_next(name) {
                     // SAFETY: just found; there is room.
                     unsafe {
                         state
                             .ring
-                            .take_only::<false>(found, &mut *wc.cast(), wr_id, IBV_WC_RECV)
-                    };
+                            .take_only::<false>(found, &mut *wc.cast(), wr_id, IBV_WC_RECV);
+                    }
                     return Quick::Polled(state.answer(1));
                 }
-                None
             }
-            Some(Named::Sends(send)) => match send.try_lock() {
-                Some(mut send) => {
-                    if let Some((wr_id, opcode)) =
-                        send.ledger.succeed_next(name, D::REPORTS_UNASKED)
-                    {
-                        // SAFETY: just found; there is room.
-                        unsafe {
-                            state
-                                .ring
-                                .take_only::<true>(found, &mut *wc.cast(), wr_id, opcode)
-                        };
-                        return Quick::Polled(send.keep().answer_with(state.keep(), 1));
+            Some(Named::Sends(send)) => {
+                if let Some(mut send) = send.try_lock() {
+                    let due = send.ledger.succeed_next(name, D::REPORTS_UNASKED);
+                    let Some((wr_id, opcode)) = due else {
+                        return Quick::Kept(Left::new(self, state), cookie, send.keep());
+                    };
+                    // SAFETY: as above.
+                    unsafe {
+                        state
+                            .ring
+                            .take_only::<true>(found, &mut *wc.cast(), wr_id, opcode);
                     }
-                    Some(send.keep())
+                    return Quick::Polled(send.keep().answer_with(state.keep(), 1));
                 }
-                None => None,
-            },
-            Some(Named::Shared(srq)) if !srq.is_claimed() => match srq.try_lock() {
-                Some(mut recv) => {
-                    if let Some(wr_id) = recv.ledger.complete(cookie) {
-                        // SAFETY: just found; there is room.
-                        unsafe {
-                            state.ring.take_only::<false>(
-                                found,
-                                &mut *wc.cast(),
-                                wr_id,
-                                IBV_WC_RECV,
-                            )
-                        };
-                        return Quick::Polled(recv.keep().answer_with(state.keep(), 1));
+            }
+            Some(Named::Shared(srq)) if !srq.is_claimed() => {
+                rarely();
+                if let Some(mut recv) = srq.try_lock() {
+                    let Some(wr_id) = recv.ledger.complete(cookie) else {
+                        return Quick::Kept(Left::new(self, state), cookie, recv.keep());
+                    };
+                    // SAFETY: as above.
+                    unsafe {
+                        state
+                            .ring
+                            .take_only::<false>(found, &mut *wc.cast(), wr_id, IBV_WC_RECV);
                     }
-                    Some(recv.keep())
+                    return Quick::Polled(recv.keep().answer_with(state.keep(), 1));
                 }
-                None => None,
-            },
-            Some(Named::Shared(_)) | None => None,
-        };
-        Quick::Successes(Left::new(self, state), cookie, kept)
+            }
+            Some(Named::Shared(_)) | None => {}
+        }
+        Quick::Successes(Left::new(self, state), cookie)
     }
 }
 

@@ -47,11 +47,13 @@ pub(crate) struct SharedRecvs<R> {
 }
 
 /// What an SRQ's QPs share with it. They hold it too, so that it outlives them.
+// The lock of the receives is in front, as that of a CQ.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct SharedQueue<D: Driver> {
+    recv: Mutex<SharedRecvs<D::Recvs>>,
     context: Arc<Context>,
     pub(crate) id: OwnerId,
-    recv: Mutex<SharedRecvs<D::Recvs>>,
     /// Elements that each receive has room for, as the creation answered.
     max_sge: u32,
     users: Mutex<Vec<Weak<QueuePair<D>>>>,

@@ -20,7 +20,9 @@ impl Turn {
 
     /// Gives the turn up; nothing if nobody has it.
     pub(crate) fn give_up(&self) {
-        self.0.give_back();
+        if self.0.is_taken() {
+            self.0.give_back();
+        }
     }
 }
 

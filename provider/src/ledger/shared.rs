@@ -8,6 +8,7 @@ use super::entries::Entries;
 use super::{FreeRecv, Receives};
 use crate::cookie::{Cookie, CookieBase, VOID};
 use crate::errno::{Errno, Result};
+use crate::rarely::rarely;
 
 /// The most receives an SRQ's ledger can have; above both drivers' limits (rxe 2^20, siw 327680).
 pub(crate) const MAX_DEPTH: u32 = 1 << 30;
@@ -60,11 +61,12 @@ impl Place {
     /// Frees it, if it is that of this receive; the `wr_id`.
     #[inline(always)]
     fn retire(&self, cookie: u64) -> Option<u64> {
+        let wr_id = self.wr_id.get();
         if self.cookie.get() != cookie {
             return None;
         }
         self.cookie.set(FREE);
-        Some(self.wr_id.get())
+        Some(wr_id)
     }
 }
 
@@ -206,9 +208,13 @@ impl SharedLedger {
     /// As [`complete`](Self::complete), of a receive whose place is perhaps this one. [`pass`](Self::pass) counts it.
     #[inline(always)]
     pub(crate) fn retire(&self, place: &Place, cookie: u64) -> Option<u64> {
-        place
-            .retire(cookie)
-            .or_else(|| self.place_of(cookie).retire(cookie))
+        match place.retire(cookie) {
+            None => {
+                rarely();
+                self.place_of(cookie).retire(cookie)
+            }
+            wr_id => wr_id,
+        }
     }
 
     /// Counts those that were [retired](Self::retire).

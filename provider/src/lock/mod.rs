@@ -46,7 +46,13 @@ impl Word {
         word::take(&self.0);
     }
 
-    /// Gives it back; nothing if nobody has it.
+    /// Whether somebody has it.
+    #[inline(always)]
+    pub(crate) fn is_taken(&self) -> bool {
+        word::is_taken(&self.0)
+    }
+
+    /// Gives it back, which somebody has.
     #[inline(always)]
     pub(crate) fn give_back(&self) {
         word::give_back(&self.0);
@@ -117,7 +123,7 @@ impl<'a, T> MutexGuard<'a, T> {
         word::answer(&guard.mutex.word.0, answer)
     }
 
-    /// Gives the lock back; if somebody waits for it, so that nobody is woken yet.
+    /// Gives the lock back, but wakes nobody yet who may wait for it.
     #[inline(always)]
     pub(crate) fn give_back_at_once(self) -> Option<Awaited<'a>> {
         self.keep().give_back_at_once()
@@ -156,7 +162,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// A lock that somebody waits for: given back, but nobody can take it before this is dropped.
+/// A lock that was given back and that somebody may wait for, who is woken when this is dropped.
 pub(crate) struct Awaited<'a> {
     word: &'a Word,
 }
@@ -164,7 +170,7 @@ pub(crate) struct Awaited<'a> {
 impl Drop for Awaited<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        word::free(&self.word.0);
+        word::wake(&self.word.0);
     }
 }
 

@@ -12,8 +12,9 @@ use super::atomic::{AtomicU32, Ordering, spin_loop};
 use super::futex;
 
 pub(super) const FREE: u32 = 0;
+/// Somebody has it.
 const TAKEN: u32 = 1;
-/// Taken, and somebody may sleep until it is given back.
+/// Somebody may sleep until it is given back.
 const AWAITED: u32 = 2;
 
 /// Waits until nobody has it, and takes it.
@@ -27,16 +28,23 @@ pub(super) fn take(word: &AtomicU32) {
 /// Takes it, if nobody has it.
 #[inline(always)]
 pub(super) fn is_taken_at_once(word: &AtomicU32) -> bool {
+    // One bit that is set and asked for takes fewer instructions than a comparison with the whole word.
     // Acquire: pairs with the Release of whoever has given it back.
-    word.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
-        .is_ok()
+    word.fetch_or(TAKEN, Ordering::Acquire) & TAKEN == 0
 }
 
-/// Gives it back; nothing if nobody has it.
+/// Whether somebody has it.
+#[inline(always)]
+pub(super) fn is_taken(word: &AtomicU32) -> bool {
+    // Relaxed: only a look.
+    word.load(Ordering::Relaxed) & TAKEN != 0
+}
+
+/// Gives it back.
 #[inline(always)]
 pub(super) fn give_back(word: &AtomicU32) {
     if !is_free_at_once(word) {
-        free(word);
+        wake(word);
     }
 }
 
@@ -46,53 +54,57 @@ pub(super) fn answer(word: &AtomicU32, answer: c_int) -> c_int {
     if is_free_at_once(word) {
         answer
     } else {
-        free_and_answer(word, answer)
+        wake_and_answer(word, answer)
     }
 }
 
-/// As [`answer`], of two; nobody is woken before both are free.
+/// As [`answer`], of two. Whoever waits for the first is woken before the second is given back, which may keep the
+/// memory of the first.
 #[inline(always)]
 pub(super) fn answer_for_both(first: &AtomicU32, second: &AtomicU32, answer: c_int) -> c_int {
     if is_free_at_once(first) {
         self::answer(second, answer)
     } else {
-        free_both_and_answer(first, second, answer)
+        wake_and_answer_for(first, second, answer)
     }
 }
 
-/// Gives it back, if nobody waits; else nobody can take it before [`free`].
+/// Gives it back; whether nobody waits. Else it is for [`wake`] to go on.
 #[inline(always)]
 pub(super) fn is_free_at_once(word: &AtomicU32) -> bool {
     // Release: pairs with the Acquire of whoever takes it next.
-    word.fetch_sub(1, Ordering::Release) == TAKEN
+    word.fetch_sub(TAKEN, Ordering::Release) == TAKEN
 }
 
-/// Gives it back, and wakes one who waits.
+/// Wakes one who waits, when it was given back. If another has taken it meanwhile, that one wakes in turn: it finds that
+/// somebody may sleep.
+///
+/// So the word must be there for longer than the lock is taken. That of a queue is: it is freed by whoever has had the
+/// lock of its CQ since, under which polls use it, or by an `Arc` that all others hold who do.
 #[cold]
 #[inline(never)]
-pub(super) fn free(word: &AtomicU32) {
-    // Release: as in `is_free_at_once`.
-    word.swap(FREE, Ordering::Release);
-    futex::wake_one(word);
+pub(super) fn wake(word: &AtomicU32) {
+    // Relaxed: nothing is passed on; it was given back by `is_free_at_once`.
+    let is_free = word.compare_exchange(AWAITED, FREE, Ordering::Relaxed, Ordering::Relaxed);
+    if is_free.is_ok() {
+        futex::wake_one(word);
+    }
 }
 
 // They end the verb in its stead: functions that cannot unwind, and whose answer the compiler does not foresee. So it
 // needs no stack for a call.
 #[cold]
 #[inline(never)]
-extern "C" fn free_and_answer(word: &AtomicU32, answer: c_int) -> c_int {
-    free(word);
+extern "C" fn wake_and_answer(word: &AtomicU32, answer: c_int) -> c_int {
+    wake(word);
     black_box(answer)
 }
 
 #[cold]
 #[inline(never)]
-extern "C" fn free_both_and_answer(first: &AtomicU32, second: &AtomicU32, answer: c_int) -> c_int {
-    let is_second_free = is_free_at_once(second);
-    free(first);
-    if !is_second_free {
-        free(second);
-    }
+extern "C" fn wake_and_answer_for(first: &AtomicU32, second: &AtomicU32, answer: c_int) -> c_int {
+    wake(first);
+    give_back(second);
     black_box(answer)
 }
 
@@ -100,13 +112,12 @@ extern "C" fn free_both_and_answer(first: &AtomicU32, second: &AtomicU32, answer
 #[inline(never)]
 fn wait(word: &AtomicU32) {
     let mut looks = futex::LOOKS;
-    // Relaxed: only a look.
-    while looks > 0 && word.load(Ordering::Relaxed) != FREE {
+    while looks > 0 && is_taken(word) {
         spin_loop();
         looks = looks.wrapping_sub(1);
     }
     // Acquire: as in `is_taken_at_once`. Whoever takes it here does not know whether others sleep, and says so.
-    while word.swap(AWAITED, Ordering::Acquire) != FREE {
-        futex::sleep_while(word, AWAITED);
+    while word.swap(TAKEN | AWAITED, Ordering::Acquire) & TAKEN != 0 {
+        futex::sleep_while(word, TAKEN | AWAITED);
     }
 }

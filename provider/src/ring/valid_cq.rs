@@ -158,8 +158,10 @@ impl ValidCq {
 
     /// The CQE that is `ahead` entries from the next one, if the kernel has written it.
     pub(crate) fn peek(&self, ahead: u32) -> Option<Cqe> {
-        let index = self.next_index().wrapping_add(ahead);
-        if ahead > self.mask || !unsafe { head_of(self.entry(index)) }.is_valid() {
+        let at = self.entry(self.next_index().wrapping_add(ahead));
+        // SAFETY: an entry.
+        let head = unsafe { head_of(at) };
+        if ahead > self.mask || !head.is_valid() {
             return None;
         }
         let mut cqe = Cqe::new_zeroed();
@@ -167,7 +169,7 @@ impl ValidCq {
         // bytes make a `Cqe`.
         unsafe {
             let to = ptr::from_mut(&mut cqe).cast::<u8>();
-            ptr::copy_nonoverlapping(self.entry(index), to, size_of::<Cqe>());
+            ptr::copy_nonoverlapping(at, to, size_of::<Cqe>());
         }
         Some(cqe)
     }
@@ -373,10 +375,6 @@ impl Notify {
 ///
 /// It is one of a ring that is mapped, as long as it is used.
 #[inline(always)]
-#[expect(
-    clippy::cast_ptr_alignment,
-    reason = "entries are a multiple of 8 bytes in a page"
-)]
 unsafe fn word_of<'r>(entry: *mut u8) -> &'r AtomicU32 {
     // SAFETY: the caller's promise, and aligned; both sides access the flags in it atomically.
     unsafe { AtomicU32::from_ptr(entry.wrapping_add(Head::AT).cast()) }

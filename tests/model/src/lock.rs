@@ -98,8 +98,8 @@ fn of_those_that_wait_for_two_locks_none_sleeps_for_ever() {
 #[should_panic = "Causality violation"]
 fn what_the_last_one_did_is_not_seen_without_release() {
     count(2, word::take, |word| {
-        if word.swap(word::FREE, Ordering::Relaxed) == AWAITED {
-            futex::wake_one(word);
+        if word.fetch_sub(TAKEN, Ordering::Relaxed) != TAKEN {
+            word::wake(word);
         }
     });
 }
@@ -110,9 +110,7 @@ fn what_the_last_one_did_is_not_seen_without_acquire() {
     count(
         2,
         |word| {
-            let taken =
-                word.compare_exchange(word::FREE, TAKEN, Ordering::Relaxed, Ordering::Relaxed);
-            if taken.is_err() {
+            if word.fetch_or(TAKEN, Ordering::Relaxed) & TAKEN != 0 {
                 word::take(word);
             }
         },
@@ -120,27 +118,25 @@ fn what_the_last_one_did_is_not_seen_without_acquire() {
     );
 }
 
-/// Takes it as `mark` says once it had to wait.
+/// Takes it; once it had to wait, so that the word is `mark`.
 fn take_marking(word: &AtomicU32, mark: u32) {
-    let at_once = |mark| {
-        word.compare_exchange(word::FREE, mark, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-    };
-    if at_once(TAKEN) {
+    if word.fetch_or(TAKEN, Ordering::Acquire) & TAKEN == 0 {
         return;
     }
-    while !at_once(mark) {
-        // Says that it sleeps where it is taken; if it is free meanwhile, it looks again.
-        let waits = word.compare_exchange(TAKEN, AWAITED, Ordering::Relaxed, Ordering::Relaxed);
-        if waits != Err(word::FREE) {
-            futex::sleep_while(word, AWAITED);
-        }
+    let both = TAKEN | AWAITED;
+    while word.swap(both, Ordering::Acquire) & TAKEN != 0 {
+        futex::sleep_while(word, both);
     }
+    word.fetch_and(mark, Ordering::Relaxed);
 }
 
 #[test]
 fn a_sleeper_is_woken_where_whoever_waited_says_that_others_may() {
-    count(3, |word| take_marking(word, AWAITED), word::give_back);
+    count(
+        3,
+        |word| take_marking(word, TAKEN | AWAITED),
+        word::give_back,
+    );
 }
 
 #[test]
