@@ -7,7 +7,8 @@
 //! * post → ring → kernel: [`post_send`] and [`post_recv`], the driver's `send` and `recv`
 //!   ([`rxe`], [`siw`]), [`ledger`], [`ring`], [`doorbell`]. The `ibv_wr_*` calls of [`wr_post`]
 //!   gather in a [`draft`] what `ibv_wr_complete` hands to [`post_send`].
-//! * kernel → ring → poll: [`poll_cq`] or [`start_poll`], the driver's `cqe`, [`cookie`], [`owners`], [`ledger`].
+//! * kernel → ring → poll: [`poll_cq`] or [`start_poll`]; [`quick_poll`], [`run`] or [`settle`]; the driver's `cqe`,
+//!   [`cookie`], [`met`], [`owners`], [`ledger`].
 //! * sign of death → flush → completion: [`poll_cq`], [`async_event`], [`qp_state`], [`post_send`],
 //!   [`post_recv`] or [`silence`], then [`death`], [`flush`], and [`bell`] for who sleeps.
 //! * event → application: [`async_event`], [`last_wqe`], [`claim`], [`announcer`].

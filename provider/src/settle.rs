@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 //! A CQE → the ledger: what becomes of one, whatever it says. What is nothing but a success of a queue that was
-//! met before takes shorter ways (`poll_cq.rs`, `quick_poll.rs`).
+//! met before takes shorter ways (`run.rs`, `quick_poll.rs`).
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;

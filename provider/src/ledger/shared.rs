@@ -18,7 +18,8 @@ pub(crate) fn is_before(a: u32, b: u32) -> bool {
     a != b && b.wrapping_sub(a) < 1 << 31
 }
 
-/// An outstanding receive, or room for one.
+/// An outstanding receive, or room for one. Cells, so that another place can be looked for while places are gone
+/// through in turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     /// The caller's.

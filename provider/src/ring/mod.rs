@@ -24,7 +24,8 @@
 //! | siw CQE `flags` | both | load Acquire of VALID, store Release of 0 | `WRITE_ONCE(flags, VALID)` | the CQE; the slot is free |
 //! | siw `notify` | both | store, fence SeqCst, then look for CQEs | CQE, `smp_store_mb`, then `READ_ONCE` | no wake-up is lost |
 //!
-//! The accesses themselves are in [`order`]. siw has no write barrier between the fields of a CQE and
+//! The accesses themselves are in [`order`]. The flags of siw's entries are read and written together with what stands
+//! beside them in 32 bits (`valid/head.rs`), of which the kernel reads and clears the flags alone. siw has no write barrier between the fields of a CQE and
 //! its VALID flag (`siw_qp.c: siw_sqe_complete`), so on that row our Acquire has a partner on x86
 //! only.
 
