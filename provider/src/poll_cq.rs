@@ -238,13 +238,14 @@ impl<D: Driver> CompletionQueue<D> {
             state.ring.release();
         }
         if state.has_work() {
-            return self.work(state, wc, filled, give_back);
+            return self.work(state, wc, filled);
         }
         state.note_quiet();
         filled
     }
 
-    /// Does what the poll has found that has to be done, and goes on filling.
+    /// Does what the poll has found that has to be done, and goes on filling. A batch, too, gives back what was read: in
+    /// a full CQ there is no room for what the kernel flushes now, nor for what wakes the next to sleep.
     #[cold]
     #[inline(never)]
     fn work<'s>(
@@ -252,11 +253,11 @@ impl<D: Driver> CompletionQueue<D> {
         mut state: MutexGuard<'s, Completions<D>>,
         wc: &mut [MaybeUninit<ibv_wc>],
         mut filled: usize,
-        give_back: GiveBack,
     ) -> usize {
         let mut has_overrun = false;
         loop {
-            // In a batch, which gives nothing back before its end, it stays full.
+            state.ring.release();
+            // Once: by what comes meanwhile it may be full again.
             if !has_overrun && state.is_found_full() {
                 drop(state);
                 self.overrun(Cause::Overrun);
@@ -271,9 +272,6 @@ impl<D: Driver> CompletionQueue<D> {
             }
             state = self.lock();
             filled = self.fill(&mut state, wc, filled);
-            if give_back == GiveBack::AtOnce {
-                state.ring.release();
-            }
         }
     }
 

@@ -271,3 +271,51 @@ fn receives_of_an_srq_that_a_full_cq_drops_complete() {
         (setup, steps)
     });
 }
+
+/// CQEs of an earlier life fill the CQ; a batch passes them over, finds that it was full, and nothing else. As long as it
+/// kept their places, what it had the kernel do to wake the sleeper found no room.
+#[test]
+fn a_batch_that_finds_a_full_cq_leaves_room_for_what_wakes() {
+    let signaled = Send {
+        operation: Operation::Send,
+        is_signaled: true,
+        flaw: Flaw::None,
+    };
+    let poll = || Step::Poll { cq: 0, room: 0 };
+    let setup = Setup {
+        room: 3,
+        reaps: false,
+        whims: Tape(vec![
+            30, 0, 0, 32, 188, 0, 17, 0, 75, 0, 0, 0, 149, 0, 116, 88, 0, 1, 0, 2, 0, 0, 0, 72, 0,
+            0, 0, 125, 0, 0, 0, 154, 0, 0, 5, 0, 1, 0, 54, 0, 0, 0, 0, 9, 0, 42, 0, 0, 9, 0, 1, 0,
+            29, 0, 54, 0, 0, 0, 9, 0, 107, 0, 0, 0, 16, 58, 0, 0, 21, 0, 1, 0, 49, 0, 0, 59, 0, 0,
+            0, 21, 0, 0, 1, 0, 0, 29, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 156, 0, 0, 174,
+            223,
+        ]),
+        ..setup(Kind::Rxe612)
+    };
+    let steps = [
+        send(0),
+        Step::PostRecv { qp: 0, count: 2 },
+        kernel(0, Act::Receive),
+        Step::PostSend {
+            qp: 0,
+            sends: vec![signaled],
+        },
+        Step::Sleep { cq: 0 },
+        Step::Query { qp: 0 },
+        poll(),
+        poll(),
+        poll(),
+        send(0),
+        Step::Breathe,
+        Step::Reset { qp: 0 },
+        send(0),
+        Step::Breathe,
+        Step::Breathe,
+        send(0),
+        send(0),
+        send(0),
+    ];
+    play::<Rxe>(setup, &steps);
+}
