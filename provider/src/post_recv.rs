@@ -6,6 +6,7 @@
 //! into the ledger alone, as flush completions.
 
 use std::ffi::c_int;
+use std::ptr;
 
 use rdma_core_sys::{IBV_QPS_RESET, ibv_qp, ibv_recv_wr, ibv_sge, ibv_srq};
 
@@ -222,7 +223,7 @@ pub(crate) unsafe extern "C" fn post_recv<D: Driver>(
             }
             return match queue.post_quickly(ledger, only, sge) {
                 Some(true) if !queue.met_nothing::<D>(1) => queue.answer(0),
-                Some(alive) => posted(&ours.pair, queue, alive),
+                Some(alive) => post_recv_rest::<D>(qp, ptr::null_mut(), bad_wr, queue, Some(alive)),
                 None => post_behind(qp, wr, bad_wr, queue, post_recv_fully::<D>),
             };
         }
@@ -253,34 +254,38 @@ unsafe extern "C" fn post_recv_run<D: Driver>(
                 return post_behind(qp, wr, bad_wr, queue, post_recv_fully::<D>);
             }
             let (alive, count) = queue.post_run(&recv.ledger, &mut list);
-            if alive && !queue.met_nothing::<D>(count) && list.is_empty() {
+            let follows = !alive || queue.met_nothing::<D>(count);
+            if !follows && list.is_empty() {
                 return queue.answer(0);
             }
-            return post_recv_rest::<D>(qp, list.head(), bad_wr, queue, alive, count);
+            let alive = follows.then_some(alive);
+            return post_recv_rest::<D>(qp, list.head(), bad_wr, queue, alive);
         }
         post_recv_fully::<D>(qp, wr, bad_wr)
     }
 }
 
-/// Does what has to follow when `count` of a list were posted, and posts the `rest` of it.
+/// Does what has to follow where receives were posted to a queue, if anything has: it was found `alive` or not; and posts
+/// the `rest` of the list, or NULL.
 ///
 /// # Safety
 ///
 /// As of [`post_recv`].
 #[cold]
 #[inline(never)]
-#[expect(improper_ctypes_definitions, reason = "as below")]
+#[expect(
+    improper_ctypes_definitions,
+    reason = "no C calls it: it is a function that cannot unwind, so that its caller has nothing to do for that"
+)]
 unsafe extern "C" fn post_recv_rest<D: Driver>(
     qp: *mut ibv_qp,
     rest: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
     queue: MutexGuard<'_, RecvQueue<D::Recvs>>,
-    alive: bool,
-    count: u32,
+    alive: Option<bool>,
 ) -> c_int {
-    let met_nothing = queue.met_nothing::<D>(count);
     drop(queue);
-    if !alive || met_nothing {
+    if let Some(alive) = alive {
         // SAFETY: a QP of ours.
         follow_up(|| unsafe { Qp::<D>::at(qp) }.pair.follow_up(alive));
     }
@@ -289,23 +294,6 @@ unsafe extern "C" fn post_recv_rest<D: Driver>(
     }
     // SAFETY: the caller's promise.
     unsafe { post_recv_fully::<D>(qp, rest, bad_wr) }
-}
-
-/// Does what has to follow a post; the verb's answer.
-#[cold]
-#[inline(never)]
-#[expect(
-    improper_ctypes_definitions,
-    reason = "no C calls it: it is a function that cannot unwind, so that its caller has nothing to do for that"
-)]
-extern "C" fn posted<D: Driver>(
-    pair: &QueuePair<D>,
-    queue: MutexGuard<'_, RecvQueue<D::Recvs>>,
-    alive: bool,
-) -> c_int {
-    drop(queue);
-    follow_up(|| pair.follow_up(alive));
-    0
 }
 
 /// As [`post_recv`], whatever there is.

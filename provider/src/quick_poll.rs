@@ -73,16 +73,16 @@ impl<D: Driver> CompletionQueue<D> {
         if !(is_for_one || state.ring.is_last()) {
             return Quick::Successes(Left::new(self, state), cookie);
         }
+        // SAFETY: the caller's promise.
+        let wc = unsafe { &mut *wc.cast() };
         let name = Cookie::entry(cookie);
         // SAFETY: the CQ is locked.
         match unsafe { state.met.queue(cookie) } {
             Some(Named::Recvs(recv)) => {
                 if let Some(wr_id) = recv.ledger.succeed_next(name) {
-                    // SAFETY: just found; there is room.
+                    // SAFETY: just found.
                     unsafe {
-                        state
-                            .ring
-                            .take_only::<false>(found, &mut *wc.cast(), wr_id, IBV_WC_RECV);
+                        state.ring.take_only::<false>(found, wc, wr_id, IBV_WC_RECV);
                     }
                     return Quick::Polled(state.answer(1));
                 }
@@ -95,9 +95,7 @@ impl<D: Driver> CompletionQueue<D> {
                     };
                     // SAFETY: as above.
                     unsafe {
-                        state
-                            .ring
-                            .take_only::<true>(found, &mut *wc.cast(), wr_id, opcode);
+                        state.ring.take_only::<true>(found, wc, wr_id, opcode);
                     }
                     return Quick::Polled(send.keep().answer_with(state.keep(), 1));
                 }
@@ -110,9 +108,7 @@ impl<D: Driver> CompletionQueue<D> {
                     };
                     // SAFETY: as above.
                     unsafe {
-                        state
-                            .ring
-                            .take_only::<false>(found, &mut *wc.cast(), wr_id, IBV_WC_RECV);
+                        state.ring.take_only::<false>(found, wc, wr_id, IBV_WC_RECV);
                     }
                     return Quick::Polled(recv.keep().answer_with(state.keep(), 1));
                 }

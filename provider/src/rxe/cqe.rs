@@ -12,7 +12,7 @@ use rdma_core_sys::{
     ibv_wc_opcode, ibv_wc_status,
 };
 
-use crate::cookie::VOID;
+use crate::cookie::{Cookie, VOID};
 use crate::driver::{CompletionRing, Front, Sight, Unread};
 use crate::errno::Result;
 use crate::ring::index::{Found, IndexRing, Reader, Slot};
@@ -115,7 +115,7 @@ impl Completions {
             if cookie != expected || found != status {
                 return None;
             }
-            expected = expected.wrapping_add(1);
+            expected = Cookie::next(expected);
             take(slot, entry, wc)
         })
     }

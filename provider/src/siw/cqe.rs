@@ -14,7 +14,7 @@ use rdma_core_sys::{
     ibv_wc_opcode, ibv_wc_status,
 };
 
-use crate::cookie::VOID;
+use crate::cookie::{Cookie, VOID};
 use crate::driver::{CompletionRing, Front, Sight, Unread};
 use crate::errno::Result;
 use crate::ledger::small;
@@ -79,7 +79,7 @@ impl Completions {
             if id(cqe) != expected {
                 return None;
             }
-            expected = expected.wrapping_add(1);
+            expected = Cookie::next(expected);
             take(cqe, entry, wc)
         })
     }
