@@ -46,14 +46,7 @@ pub(crate) fn print() -> io::Result<bool> {
             };
             let above = ABOVE.into_iter().find(|(above, _)| above == row);
             let limit = above.map_or(ROW_LIMIT, |(_, rxe)| device.pick(rxe, ROW_LIMIT));
-            let ratio = ours / stock;
-            verdicts.say(
-                &name,
-                ratio <= limit,
-                format_args!(
-                    "{ours:.1} for {stock:.1}, a ratio of {ratio:.2}; the limit is {limit}"
-                ),
-            );
+            verdicts.compare(&name, *stock, *ours, limit);
         }
         for ((row, post, poll, count), (rxe, siw)) in SUMS.into_iter().zip(LIMITS) {
             let limit = device.pick(rxe, siw);
@@ -66,14 +59,7 @@ pub(crate) fn print() -> io::Result<bool> {
                 println!("skip {name}: the stock provider has no such call");
                 continue;
             };
-            let ratio = ours / stock;
-            verdicts.say(
-                &name,
-                ratio <= limit,
-                format_args!(
-                    "{ours:.1} for {stock:.1}, a ratio of {ratio:.2}; the limit is {limit}"
-                ),
-            );
+            verdicts.compare(&name, stock, ours, limit);
         }
         let [few, many] =
             [256, 4096].map(|wrs| flush_instructions(device, Provider::Lastwqe, wrs, 1));
@@ -100,6 +86,16 @@ struct Verdicts {
 }
 
 impl Verdicts {
+    /// Says whether ours are no more than `limit` for each of the stock provider's.
+    fn compare(&mut self, name: &str, stock: f64, ours: f64, limit: f64) {
+        let ratio = ours / stock;
+        self.say(
+            name,
+            ratio <= limit,
+            format_args!("{ours:.1} for {stock:.1}, a ratio of {ratio:.2}; the limit is {limit}"),
+        );
+    }
+
     fn say(&mut self, name: &str, is_kept: bool, why: std::fmt::Arguments<'_>) {
         self.all_kept &= is_kept;
         eprintln!("bench: {name}: {why}");
